@@ -1,0 +1,90 @@
+// One request for text, on its way through the server, and what comes back: plain values.
+//
+// Routes (OpenAI now, Ollama later) turn a body into a Generation; the loop (server/loop.h) carries it
+// through text worker, scheduler and device, and reports to a GenerationSink.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/result.h"
+#include "core/types.h"
+#include "engine/engine.h"
+
+namespace lares::server {
+
+// Messages as a JSON array in OpenAI's form, checked and normalised (content is a string).
+struct ChatPrompt {
+  std::string messages;
+  std::string tools;    // JSON array or "".
+  std::string options;  // JSON object for the template or "".
+};
+struct TextPrompt { std::string text; };
+struct TokenPrompt { std::vector<std::int32_t> tokens; };
+
+struct Generation {
+  std::string model;   // Name as asked for; "" or "default" is the first that can.
+  std::string member = "home";
+  std::string cls = "chat";
+  std::variant<ChatPrompt, TextPrompt, TokenPrompt> prompt;
+  engine::Sampling sampling;               // seed and choice are filled in by the loop.
+  std::optional<std::uint64_t> seed;
+  std::optional<std::uint32_t> max_tokens; // Nothing: up to the context, within the configured limit.
+  std::uint32_t n = 1;                     // Choices.
+  std::vector<std::string> stop;
+  bool echo = false;                       // Begin the text with the prompt (completions only).
+};
+
+// A token as the client sees it in logprobs.
+struct TokenText {
+  std::string bytes;
+  float logprob = 0;
+};
+struct TokenLogprob {
+  TokenText token;
+  std::vector<TokenText> top;
+};
+
+enum class Finish : std::uint8_t { None, Stop, Length };
+
+// New text of one choice: whole code points only.
+struct TextDelta {
+  std::uint32_t choice = 0;
+  std::string text;
+  std::vector<TokenLogprob> logprobs;  // Of the tokens whose text this completes, if asked for.
+  Finish finish = Finish::None;        // Set on a choice's last delta, whose text may be empty.
+};
+
+struct Usage {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;  // Of the prompt, found in the KV cache.
+  std::uint32_t output_tokens = 0;  // Over all choices.
+};
+
+// How a request ended, besides its deltas. `error` is set when it failed or was cancelled.
+struct Ended {
+  Usage usage;
+  std::optional<Error> error;
+  std::string error_code;  // Stable code of `error`: "model_not_found", "kv_never_fits", "cancelled"...
+};
+
+// The request was accepted: which model runs it. Before the first delta.
+struct Accepted {
+  std::string model;
+};
+
+using GenerationEvent = std::variant<Accepted, TextDelta, Ended>;
+
+// Where a generation's events go. Called on the loop thread, in order, Ended last and exactly once;
+// must not block: hand over and return.
+class GenerationSink {
+ public:
+  virtual ~GenerationSink() = default;
+  virtual void on_event(GenerationEvent event) = 0;
+};
+
+}  // namespace lares::server

@@ -1,0 +1,51 @@
+// What the routes may ask of the core: the one interface between HTTP and the loop.
+//
+// Every call returns at once, from any thread, whatever the device does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "core/types.h"
+#include "server/generation.h"
+
+namespace lares::server {
+
+struct ModelStatus {
+  std::string name;
+  std::string state;        // "probing", "available", "loading", "ready", "failed"
+  std::string error;        // Why it failed, with what to do.
+  std::uint32_t context = 0;
+  std::uint64_t created = 0;  // Unix seconds: the file's time.
+  engine::ModelInfo info;
+};
+
+// A snapshot for /readyz, /metrics and people, at most a moment old.
+struct ServiceStatus {
+  bool ready = false;       // The default model can be used.
+  std::string reason;       // Why not ready.
+  std::uint32_t waiting = 0;
+  std::uint32_t running = 0;
+  std::uint64_t device_restarts = 0;
+  std::uint64_t text_restarts = 0;
+  std::int64_t device_pid = 0;
+  std::int64_t text_pid = 0;
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  // Takes the generation on and returns its id; everything else, refusals included, comes through the
+  // sink. The id is what X-Request-Id and DELETE name.
+  virtual JobId submit(Generation generation, std::shared_ptr<GenerationSink> sink) = 0;
+  // Ends it at the next step; unknown or ended ids are ignored. Returns whether it was known.
+  virtual bool cancel(JobId job) = 0;
+  [[nodiscard]] virtual std::vector<ModelStatus> models() const = 0;
+  [[nodiscard]] virtual ServiceStatus status() const = 0;
+};
+
+}  // namespace lares::server
