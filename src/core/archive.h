@@ -2,8 +2,8 @@
 //
 // A type takes part by a free or member template `fields(archive, value)` that names its fields in
 // order: `template <class A> void fields(A& a, Foo& f) { a(f.x); a(f.y); }`. Little-endian, fixed
-// width; containers carry a 32-bit count. Reading never trusts a count: it is held against the bytes
-// that are left before anything is allocated, and a malformed input leaves ok() false.
+// width; containers carry a 32-bit count. Reading never trusts a count: it is held against the
+// bytes that are left before anything is allocated, and a malformed input leaves ok() false.
 #pragma once
 
 #include <bit>
@@ -62,8 +62,7 @@ class ArchiveWriter {
     if (item) (*this)(*item);
   }
   template <class T>
-    requires(!Scalar<T>)
-  void operator()(const T& value) {
+  requires(!Scalar<T>) void operator()(const T& value) {
     // `fields` only reads here; it takes a mutable reference so that one description serves both.
     fields(*this, const_cast<T&>(value));
   }
@@ -78,6 +77,11 @@ class ArchiveReader {
 
   // False once anything was malformed; values read after that are default ones.
   [[nodiscard]] bool ok() const { return ok_; }
+  // For a `fields` that reads a value it cannot accept.
+  void refuse() {
+    ok_ = false;
+    in_ = {};
+  }
   // True if everything was read and well-formed.
   [[nodiscard]] bool done() const { return ok_ && in_.empty(); }
 
@@ -141,10 +145,7 @@ class ArchiveReader {
     item = std::move(value);
   }
   template <class T>
-    requires(!Scalar<T>)
-  void operator()(T& value) {
-    fields(*this, value);
-  }
+  requires(!Scalar<T>) void operator()(T& value) { fields(*this, value); }
 
  private:
   bool need(std::size_t bytes) {

@@ -1,7 +1,7 @@
 // LARES_ASSERT: for bugs only, always on, prints the values, aborts.
 //
-// Never reachable by what a person or a file can say; those get an Error. What a crash interrupts is
-// resumed after the restart.
+// Never reachable by what a person or a file can say; those get an Error. What a crash interrupts
+// is resumed after the restart.
 #pragma once
 
 #include <string_view>
@@ -16,9 +16,9 @@ namespace lares {
 }  // namespace lares
 
 // LARES_ASSERT(used <= total, "used {} total {}", used, total);
-#define LARES_ASSERT(condition, ...)                                                   \
-  do {                                                                                 \
-    if (!(condition)) [[unlikely]] {                                                   \
+#define LARES_ASSERT(condition, ...)                                                      \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]] {                                                      \
       ::lares::assert_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
-    }                                                                                  \
+    }                                                                                     \
   } while (false)

@@ -1,7 +1,7 @@
 // Small, fixed hash functions: the same on every machine and in every release.
 //
-// Not cryptographic. Used where a value must be reproducible from its inputs: sampling noise, prefix
-// block keys, test seeds.
+// Not cryptographic. Used where a value must be reproducible from its inputs: sampling noise,
+// prefix block keys, test seeds.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,9 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-constexpr std::uint64_t hash_combine(std::uint64_t a, std::uint64_t b) { return mix64(a ^ mix64(b)); }
+constexpr std::uint64_t hash_combine(std::uint64_t a, std::uint64_t b) {
+  return mix64(a ^ mix64(b));
+}
 
 // FNV-1a, 64 bits, finished by mix64.
 constexpr std::uint64_t hash_text(std::string_view text) {

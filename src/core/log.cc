@@ -39,16 +39,18 @@ void append_value(std::string& line, std::string_view value) {
 
 }  // namespace
 
-void set_log_level(LogLevel level) { g_level = level; }
+void set_log_level(LogLevel level) {
+  g_level = level;
+}
 
 void log_line(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   if (level < g_level.load()) return;
   const auto now = std::chrono::system_clock::now();
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  std::string line = fmt::format("time={:%Y-%m-%dT%H:%M:%S}.{:03}Z level={} msg=",
-                                 fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms,
-                                 level_name(level));
+  std::string line =
+      fmt::format("time={:%Y-%m-%dT%H:%M:%S}.{:03}Z level={} msg=",
+                  fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms, level_name(level));
   append_value(line, message);
   for (const LogField& field : fields) {
     line += ' ';

@@ -1,7 +1,7 @@
 // Expected failures as values: Result<T>, the closed set of codes, and TRY.
 //
-// Three kinds of "no" (docs/ARCHITECTURE.md): a bug is LARES_ASSERT; an expected failure is an Error
-// here; a refused or cancelled job is data in the scheduler's decision.
+// Three kinds of "no" (docs/ARCHITECTURE.md): a bug is LARES_ASSERT; an expected failure is an
+// Error here; a refused or cancelled job is data in the scheduler's decision.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,91 @@
+// What the scheduler is told and what it answers: plain values.
+//
+// Spans in events are read during step() only. Everything a decision holds is in the caller's
+// buffer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "core/types.h"
+
+namespace lares::sched {
+
+// What a resident model allows, in the units the scheduler works in.
+struct ModelLimits {
+  std::uint32_t pool_tokens = 0;   // Cells of its KV pool.
+  std::uint32_t context = 0;       // Most tokens of one sequence.
+  std::uint32_t sequences = 0;     // Sequence ids, cached prefixes included. 1..256.
+  std::uint32_t batch_tokens = 0;  // Most tokens of one step.
+  bool cut_anywhere = true;        // A prefix of a sequence can be shared.
+};
+
+// What one item of a step came to.
+struct ItemDone {
+  JobId job;
+  std::uint32_t tokens = 0;  // Computed; less than planned if the item was skipped.
+  bool sampled = false;      // One more token of output exists.
+};
+
+enum class EndCause : std::uint8_t { Finished, Cancelled, Failed };
+
+// clang-format off
+// Events, in the order they happened.
+struct ModelReady { ModelId model; DeviceId device; ModelLimits limits; };
+struct ModelFailed { ModelId model; };   // Could not be loaded: its jobs are rejected, also later ones.
+struct ModelForgotten { ModelId model; };  // Not resident any more; the next job loads it again.
+struct DeviceLost { DeviceId device; };  // Its worker died: nothing is resident, nothing computed.
+struct Submitted {
+  JobId job; MemberId member; ClassId cls; TaskId task; ModelId model;
+  std::uint32_t prompt = 0;              // Tokens.
+  std::uint32_t output_max = 0;          // Tokens; prompt + output_max <= context.
+  std::span<const std::uint64_t> blocks; // Prefix keys of the prompt, see prefix_keys().
+};
+struct Ended {
+  JobId job; EndCause cause = EndCause::Finished;
+  std::span<const std::uint64_t> blocks; // Prefix keys of prompt and output, for reuse.
+};
+struct Stepped { DeviceId device; RunId run; Duration took; std::span<const ItemDone> items; };
+using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, DeviceLost, Submitted, Ended, Stepped>;
+
+// Actions, to be performed in this order.
+enum class Reason : std::uint8_t { QueueFull, ModelFailed, NeverFits, FailedRepeatedly };
+struct LoadModel { DeviceId device; ModelId model; };  // Answered by ModelReady or ModelFailed.
+struct OpenSequence {                   // The job's tokens so far, prompt and output.
+  DeviceId device; ModelId model; JobId job; SeqId seq;
+  SeqId from; std::uint32_t from_tokens = 0;  // Take that many from there; 0 = compute all.
+};
+struct RunStep {                        // Answered by Stepped.
+  DeviceId device; ModelId model; RunId run;
+  std::uint32_t first = 0, count = 0;   // Of Decision::items.
+};
+struct DropSequence { DeviceId device; ModelId model; SeqId seq; };
+struct Reject { JobId job; Reason reason = Reason::QueueFull; };
+using Action = std::variant<LoadModel, OpenSequence, RunStep, DropSequence, Reject>;
+// clang-format on
+
+struct StepItem {
+  JobId job;
+  SeqId seq;
+  std::uint32_t tokens = 0;
+};
+
+// One answer of the scheduler; refilled by step(), its memory kept by the caller.
+struct Decision {
+  std::vector<Action> actions;
+  std::vector<StepItem> items;
+  Instant wake_at = Instant::max();  // Call step() by then even if nothing happens.
+
+  void clear();
+};
+
+// Keys of the whole blocks of a token sequence: key i stands for all tokens up to the end of block
+// i, so that two sequences with the same model and scope share exactly as many blocks as their keys
+// agree from the front. Appends to `out` the keys of the blocks that it lacks.
+inline constexpr std::uint32_t kBlockTokens = 16;
+void append_prefix_keys(std::uint64_t scope, std::span<const std::int32_t> tokens,
+                        std::vector<std::uint64_t>& out);
+
+}  // namespace lares::sched

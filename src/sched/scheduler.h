@@ -1,0 +1,86 @@
+// Decides which device runs what, and when.
+//
+// Pure and deterministic: no clock, thread, I/O, random number or log. What happened outside comes
+// in as Events, with the time; what to do outside goes out as Actions. The server and the simulator
+// drive this same class, so a recorded event log replays to the same actions on any machine.
+//
+// Owned by one thread. Why it is built this way: docs/adr/0001-pure-scheduler.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/result.h"
+#include "core/types.h"
+#include "sched/event.h"
+
+namespace lares::sched {
+
+// Limits, fixed for the scheduler's life.
+struct Options {
+  std::string policy = "orca";
+  // Jobs waiting or running at once; the next one is rejected. 1..1048576.
+  std::uint32_t jobs_max = 4096;
+  // Jobs that run at once in one model. 1..256; within the model's sequences.
+  std::uint32_t running_max = 64;
+  // Most tokens of one step: decodes first, then prompt chunks. 1..65536. Less keeps streams smooth
+  // while a prompt is read; more reads it sooner.
+  std::uint32_t step_tokens = 512;
+  // Steps given to a device before the first of them is answered: one computes, one waits behind
+  // it, so that the device never waits for a decision. 1..2.
+  std::uint32_t runs_in_flight = 2;
+  // Output that a job is expected to make when it is admitted, unless its own limit is less. When
+  // it makes more and the pool is full, the youngest job steps back and is computed again.
+  // 0..65536.
+  std::uint32_t output_expected = 128;
+  // Tokens of the pool that ended sequences may keep for reuse. Cached cells widen the span that
+  // every step works over. 0..pool.
+  std::uint32_t cache_tokens = 8192;
+  // Times a job's step may die with its worker before the job is rejected.
+  std::uint32_t losses_max = 3;
+};
+
+class Scheduler {
+ public:
+  // Errors: NotFound (policy), Invalid, naming the field and its range.
+  static Result<Scheduler> create(const Options& options);
+  Scheduler(Scheduler&&) noexcept;
+  Scheduler& operator=(Scheduler&&) noexcept;
+  ~Scheduler();
+
+  // Takes in what happened up to `now` and refills `out` with what to do. `now` never goes
+  // backwards. An early call is harmless. Cost: linear in events and running jobs.
+  void step(Instant now, std::span<const Event> events, Decision& out);
+
+  [[nodiscard]] std::uint32_t waiting() const;
+  [[nodiscard]] std::uint32_t running() const;
+
+  // What is known of one model's pool; zeros when it is not resident.
+  struct PoolUse {
+    std::uint32_t tokens = 0, free = 0, cached = 0;
+  };
+  [[nodiscard]] PoolUse pool(ModelId model) const;
+
+  // Asserts the invariants; the simulator and the tests call it after every step.
+  //   1. Every pool's ledger adds up (KvPool::check), and a running job holds blocks for every
+  //   token
+  //      planned for it.
+  //   2. A job is waiting or running, never both; it has a sequence exactly while it runs.
+  //   3. A device has at most runs_in_flight runs unanswered.
+  //   4. Waiting jobs are in the order of their arrival; among running jobs of a model likewise.
+  //   5. What is planned never exceeds what is known plus the tokens being sampled, and output
+  //   planned
+  //      never exceeds output_max.
+  void check() const;
+
+  struct State;  // state.h
+
+ private:
+  explicit Scheduler(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lares::sched
