@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -197,6 +198,8 @@ class Engine {
   virtual Result<> lease(const Lease& lease) = 0;
   virtual Result<> release(std::uint64_t handle) = 0;
   virtual MemoryReport memory() const = 0;
+  // Most threads a run may use from the next run on; engines without threads of their own ignore it.
+  virtual void set_threads(std::uint32_t /*threads*/) {}
 };
 
 }  // namespace lares::engine

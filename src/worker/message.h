@@ -1,12 +1,13 @@
 // The contract between the server and its workers: every message, its number and its encoding.
 //
 // A frame is a 32-bit length (of what follows), a 16-bit protocol version, a 16-bit type and the
-// payload in core/archive.h's form. Both sides refuse a frame that is longer than kFrameMax, of another
-// version, of an unknown type or not consumed to its last byte: the link is then closed, and the
-// supervisor starts the worker anew. Fuzzed by tests/fuzz/message_fuzz.cc.
+// payload in core/archive.h's form. Both sides refuse a frame that is longer than kFrameMax, of
+// another version, of an unknown type or not consumed to its last byte: the link is then closed,
+// and the supervisor starts the worker anew. Fuzzed by tests/fuzz/message_fuzz.cc.
 //
-// Order is meaning: a worker performs requests in the order sent, except Cancel, which takes effect at
-// once (also on a run already queued). Requests that the sender must match to an answer carry a number.
+// Order is meaning: a worker performs requests in the order sent, except Cancel, which takes effect
+// at once (also on a run already queued). Requests that the sender must match to an answer carry a
+// number.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,12 @@ namespace lares::worker {
 inline constexpr std::uint16_t kProtocolVersion = 1;
 inline constexpr std::uint32_t kFrameMax = 64U << 20U;  // Bytes; a 256k vocabulary takes 3 MiB.
 
-// --- To a device worker ---------------------------------------------------------------------------
+// One message a line.
+// clang-format off
+
+// --- To a device worker -------------------------------------------------------------------------
 struct Load { engine::LoadSpec spec; };
-struct Unload { ModelId model; };
+struct Unload { ModelId model; };  // Also to a text worker.
 struct Open { engine::Open open; };
 struct Run { engine::Run run; };
 struct Save { ModelId model; SeqId seq; };
@@ -39,7 +43,7 @@ struct Cancel { ModelId model; SeqId seq; };
 struct AskMemory {};
 struct SetThreads { std::uint32_t threads = 0; };  // Most threads a run may use.
 
-// --- From a device worker -------------------------------------------------------------------------
+// --- From a device worker -----------------------------------------------------------------------
 struct Hello { std::uint32_t pid = 0; std::string kind; };  // First frame of every worker.
 struct LoadDone { engine::Loaded loaded; };
 struct LoadFailed { ModelId model; Error error; };
@@ -50,21 +54,22 @@ struct SaveDone { ModelId model; SeqId seq; Bytes bytes; };
 struct VerbFailed { std::string verb; ModelId model; SeqId seq; Error error; };
 struct Memory { engine::MemoryReport report; };
 
-// --- To a text worker -----------------------------------------------------------------------------
+// --- To a text worker ---------------------------------------------------------------------------
 struct LoadVocabulary { ModelId model; std::string path; };
 struct RenderChat { std::uint64_t request = 0; text::RenderChat chat; };
 struct Tokenize { std::uint64_t request = 0; text::Tokenize text; };
 
-// --- From a text worker ---------------------------------------------------------------------------
+// --- From a text worker -------------------------------------------------------------------------
 struct VocabularyDone { text::Vocabulary vocabulary; };
 struct TextDone { std::uint64_t request = 0; text::Rendered rendered; };
 struct TextFailed { std::uint64_t request = 0; ModelId model; Error error; };  // 0: LoadVocabulary.
+// clang-format on
 
 using Message =
     std::variant<Hello, Load, Unload, Open, Run, Save, Restore, Drop, LeaseTensor, ReleaseTensor,
-                 Cancel, AskMemory, SetThreads, LoadDone, LoadFailed, RunDone, RunFailed, OpenFailed,
-                 SaveDone, VerbFailed, Memory, LoadVocabulary, RenderChat, Tokenize, VocabularyDone,
-                 TextDone, TextFailed>;
+                 Cancel, AskMemory, SetThreads, LoadDone, LoadFailed, RunDone, RunFailed,
+                 OpenFailed, SaveDone, VerbFailed, Memory, LoadVocabulary, RenderChat, Tokenize,
+                 VocabularyDone, TextDone, TextFailed>;
 
 // Appends one whole frame to `out`.
 void encode(const Message& message, std::string& out);

@@ -1,0 +1,28 @@
+#include "worker/child.h"
+
+#include <csignal>
+#include <cstdlib>
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace lares::worker {
+
+Result<> become_child(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before that line took effect; then somebody else has adopted us.
+  if (::getppid() != parent) {
+    return fail(Code::Unavailable, fmt::format("the server, process {}, is gone", parent));
+  }
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::setenv("GGML_NO_BACKTRACE", "1", 1);
+  ::unsetenv("GGML_BACKEND_PATH");
+  return {};
+}
+
+}  // namespace lares::worker

@@ -1,0 +1,156 @@
+// How the engine's and the text worker's values are written as bytes, for core/archive.h.
+//
+// Each `fields` stands in the namespace of its type, where argument-dependent lookup finds it. The
+// order of the fields is the wire format: a change here is a change of kProtocolVersion.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "core/archive.h"
+#include "core/result.h"
+#include "engine/engine.h"
+#include "text/text_engine.h"
+
+namespace lares {
+
+template <class Archive, class... Fields>
+void archive_all(Archive& archive, Fields&... all) {
+  (archive(all), ...);
+}
+
+// An enumerator, refused if it lies beyond `last`: a value outside the enumeration must not get in.
+template <class Archive, class Enum>
+void archive_enum(Archive& archive, Enum& value, Enum last) {
+  archive(value);
+  if constexpr (std::is_same_v<Archive, ArchiveReader>) {
+    if (value > last) archive.refuse();
+  }
+}
+
+template <class Archive, class First, class Second>
+void fields(Archive& a, std::pair<First, Second>& pair) {
+  archive_all(a, pair.first, pair.second);
+}
+
+template <class Archive>
+void fields(Archive& a, Error& error) {
+  archive_enum(a, error.code, Code::Conflict);
+  a(error.message);
+}
+
+}  // namespace lares
+
+namespace lares::engine {
+
+template <class Archive>
+void fields(Archive& a, Capabilities& can) {
+  archive_all(a, can.cut_anywhere, can.sliding_window, can.recurrent, can.whole_text);
+  archive_all(a, can.generates, can.embeds, can.has_chat_template, can.window, can.longest_node);
+}
+
+template <class Archive>
+void fields(Archive& a, ModelInfo& info) {
+  archive_all(a, info.architecture, info.description, info.parameters, info.weights);
+  archive_all(a, info.kv_per_token, info.context, info.vocabulary, info.embedding, info.can);
+}
+
+template <class Archive>
+void fields(Archive& a, LoadSpec& spec) {
+  archive_all(a, spec.model, spec.path, spec.context, spec.pool_tokens, spec.sequences);
+  archive_all(a, spec.outputs, spec.batch_tokens);
+}
+
+template <class Archive>
+void fields(Archive& a, Loaded& loaded) {
+  archive_all(a, loaded.model, loaded.info, loaded.context, loaded.pool_tokens, loaded.sequences);
+  archive_all(a, loaded.weights, loaded.kv, loaded.compute, loaded.took);
+}
+
+template <class Archive>
+void fields(Archive& a, Sampling& s) {
+  archive_all(a, s.temperature, s.top_k, s.top_p, s.min_p, s.presence_penalty);
+  archive_all(a, s.frequency_penalty, s.repeat_penalty, s.penalty_window, s.seed, s.choice);
+  archive_all(a, s.ignore_eos, s.logprobs, s.want_logprob, s.logit_bias);
+}
+
+template <class Archive>
+void fields(Archive& a, Open& open) {
+  archive_all(a, open.model, open.seq, open.tokens, open.prompt_tokens, open.from);
+  archive_all(a, open.from_tokens, open.sampling);
+}
+
+template <class Archive>
+void fields(Archive& a, RunItem& item) {
+  archive_all(a, item.seq, item.tokens);
+}
+
+template <class Archive>
+void fields(Archive& a, Run& run) {
+  archive_all(a, run.run, run.model, run.items, run.slice);
+}
+
+template <class Archive>
+void fields(Archive& a, TopToken& top) {
+  archive_all(a, top.token, top.logprob);
+}
+
+template <class Archive>
+void fields(Archive& a, ItemResult& item) {
+  a(item.seq);
+  archive_enum(a, item.state, ItemState::Skipped);
+  archive_all(a, item.tokens, item.token, item.logprob, item.best[0], item.best[1], item.top);
+}
+
+template <class Archive>
+void fields(Archive& a, Ran& ran) {
+  archive_all(a, ran.run, ran.model, ran.items, ran.device, ran.sampling, ran.copied);
+  archive_all(a, ran.span_tokens, ran.threads);
+}
+
+template <class Archive>
+void fields(Archive& a, RunFailed& failed) {
+  archive_all(a, failed.run, failed.model, failed.error);
+}
+
+template <class Archive>
+void fields(Archive& a, MemoryUse& use) {
+  archive_all(a, use.model, use.weights, use.kv, use.compute, use.pool_tokens, use.used_tokens);
+  a(use.sequences_open);
+}
+
+template <class Archive>
+void fields(Archive& a, MemoryReport& report) {
+  archive_all(a, report.device_total, report.device_free, report.host_saved, report.models);
+}
+
+template <class Archive>
+void fields(Archive& a, Lease& lease) {
+  archive_all(a, lease.handle, lease.bytes);
+}
+
+}  // namespace lares::engine
+
+namespace lares::text {
+
+template <class Archive>
+void fields(Archive& a, Vocabulary& v) {
+  archive_all(a, v.model, v.offsets, v.bytes, v.flags, v.has_chat_template);
+}
+
+template <class Archive>
+void fields(Archive& a, RenderChat& chat) {
+  archive_all(a, chat.model, chat.messages, chat.tools, chat.options, chat.add_generation_prompt);
+}
+
+template <class Archive>
+void fields(Archive& a, Rendered& rendered) {
+  archive_all(a, rendered.tokens, rendered.stops);
+}
+
+template <class Archive>
+void fields(Archive& a, Tokenize& request) {
+  archive_all(a, request.model, request.text, request.add_special, request.parse_special);
+}
+
+}  // namespace lares::text
