@@ -34,10 +34,10 @@ struct UsageRow {
   std::int64_t accepted_unix_ms = 0;
   std::string member, cls, model;
   std::uint32_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  Duration device{};         // Its share of the steps it took part in.
+  Duration device{};  // Its share of the steps it took part in.
   Clocks clocks;
   Outcome outcome = Outcome::Done;
-  std::string reason;        // Stable error code for Failed, Cancelled and Refused; else "".
+  std::string reason;  // Stable error code for Failed, Cancelled and Refused; else "".
 };
 
 enum class UsageBy : std::uint8_t { Member, Class, Model, Day };
