@@ -1,0 +1,64 @@
+// The engine for text models, on llama.cpp.
+//
+// Thread rule: as Engine says. `load` works outside the lock on the map of models, so that models
+// that are loaded keep running meanwhile; everything else is called by one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/result.h"
+#include "engine/engine.h"
+#include "engine/llm/model.h"
+#include "engine/llm/threads.h"
+
+namespace lares::llm {
+
+struct LlmOptions {
+  // Most threads that a run computes with. 0: as many as there are cores we may run on.
+  std::uint32_t threads = 0;
+  // Whether fewer are used while other processes need the cores. Off only to measure.
+  bool give_way = true;
+  // Where libggml-cpu-*.so lie; "": beside libllama.
+  std::string library_folder;
+};
+
+class LlmEngine : public engine::Engine {
+ public:
+  // Errors: Unavailable, when llama.cpp's backends cannot be loaded.
+  static Result<std::unique_ptr<LlmEngine>> create(const LlmOptions& options);
+
+  Result<engine::Loaded> load(const engine::LoadSpec& spec) override;
+  Result<> unload(ModelId model) override;
+  Result<> open(const engine::Open& open) override;
+  Result<engine::Ran> run(const engine::Run& run) override;
+  Result<Bytes> save(ModelId model, SeqId seq) override;
+  Result<> restore(ModelId model, SeqId seq) override;
+  void drop(ModelId model, SeqId seq) override;
+  Result<> lease(const engine::Lease& lease) override;
+  Result<> release(std::uint64_t handle) override;
+  [[nodiscard]] engine::MemoryReport memory() const override;
+
+  // Most threads from now on; models that are loaded keep the pool they have, which bounds it.
+  void set_threads(std::uint32_t most);
+
+  // Where the time of the model's last run went; zeros for an unknown model.
+  [[nodiscard]] RunTimes last_times(ModelId model) const;
+  [[nodiscard]] const ThreadGovernor& governor() const { return governor_; }
+
+ private:
+  LlmEngine(const LlmOptions& options, std::uint32_t threads);
+  Result<Model*> find(ModelId model) const;
+  std::uint32_t threads_now();
+
+  LlmOptions options_;
+  std::uint32_t pool_threads_;  // Size of each model's pool.
+  ThreadGovernor governor_;
+  mutable std::mutex mutex_;  // Guards the map, not the models.
+  std::map<ModelId, std::unique_ptr<Model>> models_;
+};
+
+}  // namespace lares::llm

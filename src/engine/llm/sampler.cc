@@ -1,0 +1,303 @@
+#include "engine/llm/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "core/assert.h"
+#include "core/hash.h"
+
+namespace lares::llm {
+namespace {
+
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr float kGreatest = std::numeric_limits<float>::max();
+constexpr double kLn2 = 0.693147180559945309;
+
+// With up to this many candidates kept by top_k a heap is filled in one scan of the row; beyond,
+// the whole row is sorted, which nobody asks for in earnest.
+constexpr std::size_t kHeapMax = 4096;
+
+float tamed(float x) {
+  if (std::isnan(x)) return kNothing;
+  return std::min(x, kGreatest);
+}
+
+struct RowMax {
+  float max = kNothing;
+  bool wild = false;  // Holds a NaN or +inf.
+};
+
+// Four lanes, so that the compiler can keep them apart; NaN never passes a comparison.
+RowMax row_max(std::span<const float> row) {
+  float lanes[4] = {kNothing, kNothing, kNothing, kNothing};
+  unsigned wild = 0;
+  const std::size_t whole = row.size() / 4 * 4;
+  for (std::size_t i = 0; i < whole; i += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) {
+      const float x = row[i + lane];
+      wild |= static_cast<unsigned>(!(x <= kGreatest));
+      lanes[lane] = x > lanes[lane] ? x : lanes[lane];
+    }
+  }
+  for (std::size_t i = whole; i < row.size(); ++i) {
+    wild |= static_cast<unsigned>(!(row[i] <= kGreatest));
+    lanes[0] = row[i] > lanes[0] ? row[i] : lanes[0];
+  }
+  return {std::max(std::max(lanes[0], lanes[1]), std::max(lanes[2], lanes[3])), wild != 0};
+}
+
+// log(sum(exp(row - max))).
+double log_total(std::span<const float> row, float max) {
+  double total = 0;
+  for (const float x : row) total += std::exp(x - max);
+  return std::log(total);
+}
+
+// The 52 top bits of the token's number in the key's SplitMix64 sequence.
+std::uint64_t noise_bits(std::uint64_t key, std::int32_t token) {
+  return mix64(key + static_cast<std::uint64_t>(static_cast<std::uint32_t>(token)) *
+                         0x9e3779b97f4a7c15ULL);
+}
+
+double gumbel_of_bits(std::uint64_t bits) {
+  // Uniform in (0, 1), both ends excluded; -log1p(-u) is exponential, its negative log is Gumbel.
+  const double u = (static_cast<double>(bits >> 12U) + 0.5) * 0x1p-52;
+  return -std::log(-std::log1p(-u));
+}
+
+// Never less than gumbel_of_bits, without a logarithm: u >= 2^-(zeros + 1).
+double gumbel_bound(std::uint64_t bits) {
+  return (std::min(std::countl_zero(bits), 52) + 1.0) * kLn2;
+}
+
+}  // namespace
+
+std::uint64_t noise_key(std::uint64_t seed, std::uint32_t choice, std::uint64_t position) {
+  return hash_combine(hash_combine(seed, choice), position);
+}
+
+double gumbel(std::uint64_t key, std::int32_t token) {
+  return gumbel_of_bits(noise_bits(key, token));
+}
+
+void Sampler::count(std::span<const std::int32_t> tokens, std::size_t vocabulary) {
+  if (counts_.size() < vocabulary) counts_.resize(vocabulary, 0);
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || static_cast<std::size_t>(token) >= vocabulary) continue;
+    if (counts_[static_cast<std::size_t>(token)]++ == 0) counted_.push_back(token);
+  }
+}
+
+void Sampler::forget_counts() {
+  for (const std::int32_t token : counted_) counts_[static_cast<std::size_t>(token)] = 0;
+  counted_.clear();
+}
+
+void Sampler::penalise_made(const SampleRequest& request, const engine::Sampling& sampling) {
+  const std::size_t prompt = std::min<std::size_t>(request.prompt_tokens, request.tokens.size());
+  count(request.tokens.subspan(prompt), request.logits.size());
+  for (const std::int32_t token : counted_) {
+    float& x = request.logits[static_cast<std::size_t>(token)];
+    const auto times = static_cast<float>(counts_[static_cast<std::size_t>(token)]);
+    x = tamed(x - times * sampling.frequency_penalty - sampling.presence_penalty);
+  }
+  forget_counts();
+}
+
+void Sampler::apply_penalties(const SampleRequest& request, const engine::Sampling& sampling) {
+  const std::size_t size = request.logits.size();
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    if (token < 0 || static_cast<std::size_t>(token) >= size) continue;
+    float& x = request.logits[static_cast<std::size_t>(token)];
+    x = tamed(x + bias);
+  }
+  if (sampling.ignore_eos) {
+    for (const std::int32_t token : request.end_tokens) {
+      if (token >= 0 && static_cast<std::size_t>(token) < size) {
+        request.logits[static_cast<std::size_t>(token)] = kNothing;
+      }
+    }
+  }
+  if (sampling.repeat_penalty != 1.0F && sampling.repeat_penalty > 0) {
+    const std::size_t n = std::min<std::size_t>(sampling.penalty_window, request.tokens.size());
+    count(request.tokens.last(n), size);
+    for (const std::int32_t token : counted_) {
+      float& x = request.logits[static_cast<std::size_t>(token)];
+      x = tamed(x <= 0 ? x * sampling.repeat_penalty : x / sampling.repeat_penalty);
+    }
+    forget_counts();
+  }
+  if (sampling.presence_penalty != 0 || sampling.frequency_penalty != 0) {
+    penalise_made(request, sampling);
+  }
+}
+
+// The n best tokens, best first. The heap's root is the worst that is kept; a row is read in token
+// order, so that an equal logit never displaces a lower token.
+void Sampler::select_best(std::span<const float> logits, std::size_t n) {
+  const auto better = [](const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+  };
+  candidates_.clear();
+  n = std::min(n, logits.size());
+  if (n == 0) return;
+  if (n > kHeapMax) {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      candidates_.push_back({logits[i], static_cast<std::int32_t>(i)});
+    }
+    std::sort(candidates_.begin(), candidates_.end(), better);
+    candidates_.resize(n);
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    candidates_.push_back({logits[i], static_cast<std::int32_t>(i)});
+  }
+  std::make_heap(candidates_.begin(), candidates_.end(), better);
+  for (std::size_t i = n; i < logits.size(); ++i) {
+    if (!(logits[i] > candidates_.front().logit)) continue;
+    std::pop_heap(candidates_.begin(), candidates_.end(), better);
+    candidates_.back() = {logits[i], static_cast<std::int32_t>(i)};
+    std::push_heap(candidates_.begin(), candidates_.end(), better);
+  }
+  std::sort_heap(candidates_.begin(), candidates_.end(), better);
+}
+
+// Every token of at least that logit, best first.
+void Sampler::select_above(std::span<const float> logits, float least) {
+  candidates_.clear();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] >= least) candidates_.push_back({logits[i], static_cast<std::int32_t>(i)});
+  }
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+  });
+}
+
+// Keeps the shortest run of best candidates whose probability reaches top_p; `total` is the sum of
+// exp(logit - max) over everything that top_k left.
+void Sampler::cut_top_p(float top_p, double total, float max) {
+  double sum = 0;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    sum += std::exp(candidates_[i].logit - max);
+    if (sum >= static_cast<double>(top_p) * total) {
+      candidates_.resize(i + 1);
+      return;
+    }
+  }
+}
+
+void Sampler::cut_min_p(float least) {
+  std::size_t keep = 1;  // The best token always stays.
+  while (keep < candidates_.size() && candidates_[keep].logit >= least) ++keep;
+  candidates_.resize(std::min(keep, candidates_.size()));
+}
+
+// top_p over the whole vocabulary without sorting it: only tokens near the best can be in the
+// nucleus, so they are gathered within a distance that grows until the nucleus is complete. Where
+// min_p applies too it bounds the distance, because both keep a run of the best tokens.
+void Sampler::select_nucleus(std::span<const float> logits, float max,
+                             const engine::Sampling& sampling) {
+  const double total = std::exp(log_total(logits, max));
+  const float farthest = sampling.min_p > 0 ? std::max(0.0F, -std::log(sampling.min_p)) : kGreatest;
+  for (float distance = 8;; distance *= 2) {
+    const float reach = std::min(distance, farthest);
+    select_above(logits, std::max(max - reach, -kGreatest));
+    double sum = 0;
+    for (const Candidate& c : candidates_) sum += std::exp(c.logit - max);
+    if (sum >= static_cast<double>(sampling.top_p) * total || reach >= farthest || reach > 256)
+      break;
+  }
+  cut_top_p(sampling.top_p, total, max);
+}
+
+std::int32_t Sampler::draw(std::span<const float> logits, float max,
+                           const engine::Sampling& sampling, std::uint64_t key) {
+  const double cold = 1.0 / static_cast<double>(sampling.temperature);
+  double best = -std::numeric_limits<double>::infinity();
+  std::int32_t token = -1;
+  // Most tokens are ruled out by the bound and cost no logarithm.
+  const auto consider = [&](float logit, std::int32_t id) {
+    if (!(logit > kNothing)) return;
+    const double warm = (static_cast<double>(logit) - static_cast<double>(max)) * cold;
+    const std::uint64_t bits = noise_bits(key, id);
+    if (warm + gumbel_bound(bits) < best) return;
+    const double score = warm + gumbel_of_bits(bits);
+    if (score > best || (score == best && id < token)) {
+      best = score;
+      token = id;
+    }
+  };
+  if (logits.empty()) {
+    for (const Candidate& c : candidates_) consider(c.logit, c.token);
+  } else {
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      consider(logits[i], static_cast<std::int32_t>(i));
+  }
+  return std::max(token, 0);
+}
+
+std::int32_t Sampler::choose(std::span<const float> logits, const engine::Sampling& sampling,
+                             std::uint64_t key) {
+  const float max = candidates_.front().logit;
+  const std::size_t top_k = sampling.top_k;
+  const bool top_p = sampling.top_p < 1;
+  const bool min_p = sampling.min_p > 0;
+  if (top_k == 0 && !top_p && !min_p) return draw(logits, max, sampling, key);
+
+  const float least = min_p ? max + std::log(sampling.min_p) : kNothing;
+  if (top_k > 0) {
+    candidates_.resize(std::min(candidates_.size(), top_k));
+    if (top_p) {
+      double total = 0;
+      for (const Candidate& c : candidates_) total += std::exp(c.logit - max);
+      cut_top_p(sampling.top_p, total, max);
+    }
+  } else if (top_p) {
+    select_nucleus(logits, max, sampling);
+  } else {
+    select_above(logits, std::min(least, max));
+  }
+  if (min_p) cut_min_p(least);
+  return draw({}, max, sampling, key);
+}
+
+Sampled Sampler::sample(const SampleRequest& request, const engine::Sampling& sampling) {
+  const std::span<float> logits = request.logits;
+  LARES_ASSERT(!logits.empty(), "a row of logits has no entries");
+  if (row_max(logits).wild) {
+    for (float& x : logits) x = tamed(x);
+  }
+  apply_penalties(request, sampling);
+
+  const bool greedy = !(sampling.temperature > 0);
+  const std::size_t top_k = sampling.top_k;
+  const std::size_t wanted = std::max<std::size_t>(2, sampling.logprobs);
+  select_best(logits, greedy ? wanted : std::max(wanted, top_k));
+  const float max = candidates_.front().logit;
+
+  Sampled out;
+  out.best[0] = max;
+  out.best[1] = candidates_.size() > 1 ? candidates_[1].logit : kNothing;
+  const bool logprobs = sampling.want_logprob || sampling.logprobs > 0;
+  const double log_sum = logprobs && max > kNothing ? log_total(logits, max) : 0;
+  const auto logprob = [&](float logit) {
+    if (!(max > kNothing)) return kLogprobMin;
+    return std::max(kLogprobMin, static_cast<float>(static_cast<double>(logit) - max - log_sum));
+  };
+  for (std::size_t i = 0; i < std::min<std::size_t>(sampling.logprobs, candidates_.size()); ++i) {
+    out.top.push_back({candidates_[i].token, logprob(candidates_[i].logit)});
+  }
+
+  if (greedy || !(max > kNothing)) {
+    out.token = candidates_.front().token;
+  } else {
+    out.token =
+        choose(logits, sampling, noise_key(sampling.seed, sampling.choice, request.tokens.size()));
+  }
+  if (logprobs) out.logprob = logprob(logits[static_cast<std::size_t>(out.token)]);
+  return out;
+}
+
+}  // namespace lares::llm
