@@ -98,7 +98,7 @@ struct Open {
   SeqId seq;
   std::vector<std::int32_t> tokens;  // Prompt, then whatever was generated before.
   std::uint32_t prompt_tokens = 0;   // How many of them are the prompt; penalties see the rest.
-  std::optional<SeqId> from;         // Take the first `from_tokens` of that sequence's KV.
+  std::optional<SeqId> from{};         // Take the first `from_tokens` of that sequence's KV.
   std::uint32_t from_tokens = 0;     // < tokens.size().
   Sampling sampling;
 };
@@ -112,7 +112,7 @@ struct RunItem {
 struct Run {
   RunId run;
   ModelId model;
-  std::vector<RunItem> items;
+  std::vector<RunItem> items{};
   Duration slice{};
 };
 

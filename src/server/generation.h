@@ -55,7 +55,7 @@ enum class Finish : std::uint8_t { None, Stop, Length };
 struct TextDelta {
   std::uint32_t choice = 0;
   std::string text;
-  std::vector<TokenLogprob> logprobs;  // Of the tokens whose text this completes, if asked for.
+  std::vector<TokenLogprob> logprobs{};  // Of the tokens whose text this completes, if asked for.
   Finish finish = Finish::None;        // Set on a choice's last delta, whose text may be empty.
 };
 

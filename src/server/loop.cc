@@ -1,0 +1,390 @@
+#include "server/loop.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/assert.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "sched/event_log.h"
+#include "server/loop_core.h"
+
+namespace lares::server {
+namespace {
+
+constexpr std::array<double, 14> kStepBuckets{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
+                                              0.2,   0.5,   1,     2,    5,    10,   30};
+constexpr std::array<double, 8> kSamplingBuckets{0.00005, 0.0001, 0.0005, 0.001,
+                                                 0.002,   0.005,  0.01,   0.05};
+constexpr std::size_t kEventLogFlush = 64U << 10U;
+
+std::int64_t unix_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+std::uint64_t file_time(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_mtime) : 0;
+}
+
+std::string_view name_of(ModelState::At at) {
+  switch (at) {
+    case ModelState::At::Probing: return "probing";
+    case ModelState::At::Available: return "available";
+    case ModelState::At::Loading: return "loading";
+    case ModelState::At::Ready: return "ready";
+    case ModelState::At::Failed: return "failed";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> start_loop(LoopOptions options,
+                                            std::shared_ptr<worker::WorkerFactory> workers,
+                                            UsageSink usage, Metrics& metrics) {
+  auto scheduler = TRY(sched::Scheduler::create(options.scheduler));
+  if (options.models.empty()) {
+    return fail(Code::Invalid,
+                "there is no model to serve: put a GGUF file into the models folder");
+  }
+  auto core = std::make_unique<LoopCore>(std::move(options), std::move(scheduler),
+                                         std::move(workers), std::move(usage), metrics);
+  TRY_VOID(core->start());
+  return std::unique_ptr<Service>(std::move(core));
+}
+
+LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
+                   std::shared_ptr<worker::WorkerFactory> workers, UsageSink usage,
+                   Metrics& metrics)
+    : options_(std::move(options)),
+      workers_(std::move(workers)),
+      usage_(std::move(usage)),
+      metrics_(metrics),
+      scheduler_(std::move(scheduler)),
+      seed_state_(options_.seed) {
+  // Ids go on growing over restarts, so that a client's old id never names another's request.
+  next_id_ = static_cast<std::uint64_t>(unix_ms()) * 1000;
+  for (ModelEntry& entry : options_.models) {
+    ModelState state;
+    state.entry = entry;
+    state.created = file_time(entry.path);
+    models_.push_back(std::move(state));
+  }
+  device_restarts_ =
+      &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
+                        label("kind", "device"));
+  text_restarts_ =
+      &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
+                        label("kind", "text"));
+  prompt_tokens_metric_ =
+      &metrics_.counter("lares_prompt_tokens_total", "Prompt tokens of accepted requests.");
+  cached_tokens_metric_ =
+      &metrics_.counter("lares_prompt_tokens_cached_total", "Prompt tokens found in the KV cache.");
+  output_tokens_metric_ = &metrics_.counter("lares_output_tokens_total", "Tokens generated.");
+  waiting_metric_ = &metrics_.gauge("lares_jobs_waiting", "Jobs that wait in the scheduler.");
+  running_metric_ = &metrics_.gauge("lares_jobs_running", "Jobs that have a sequence.");
+  step_seconds_ =
+      &metrics_.histogram("lares_step_seconds", "Device time of one step.", kStepBuckets);
+  sampling_seconds_ = &metrics_.histogram("lares_step_sampling_seconds",
+                                          "Part of a step spent on sampling.", kSamplingBuckets);
+  queue_seconds_ = &metrics_.histogram("lares_queue_time_seconds",
+                                       "From the scheduler's queue to the first step.",
+                                       kTimeToFirstTokenBuckets);
+  first_token_seconds_ =
+      &metrics_.histogram("gen_ai_server_time_to_first_token_seconds",
+                          "From acceptance to the first token.", kTimeToFirstTokenBuckets);
+  token_seconds_ = &metrics_.histogram("gen_ai_server_time_per_output_token_seconds",
+                                       "Mean time between a request's tokens after the first.",
+                                       kTimePerTokenBuckets);
+  request_seconds_ = &metrics_.histogram("gen_ai_server_request_duration_seconds",
+                                         "From acceptance to the end.", kRequestDurationBuckets);
+}
+
+Result<> LoopCore::start() {
+  wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd_ < 0) return fail(Code::Io, fmt::format("eventfd: {}", std::strerror(errno)));
+  if (!options_.event_log.empty()) {
+    event_log_ = std::fopen(options_.event_log.c_str(), "we");
+    if (event_log_ == nullptr) {
+      return fail(Code::Io, fmt::format("the event log {} cannot be written: {}",
+                                        options_.event_log, std::strerror(errno)));
+    }
+    sched::append_options(event_log_buffer_, options_.scheduler);
+  }
+  publish();
+  thread_ = std::thread([this] { run(); });
+  prober_ = std::thread([this] { probe_models(); });
+  return {};
+}
+
+LoopCore::~LoopCore() {
+  if (thread_.joinable()) {
+    post(StopCommand{});
+    thread_.join();
+  }
+  if (prober_.joinable()) prober_.join();
+  if (event_log_ != nullptr) std::fclose(event_log_);
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+Instant LoopCore::now() const {
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+void LoopCore::run() {
+  start_device();
+  start_text();
+  while (!stopping_) {
+    wait_for_work();
+    read_device();
+    read_text();
+    take_commands();
+    check_device_hang();
+    check_text_limit();
+    while (!events_.empty()) decide();
+    deliver_all();
+    publish();
+  }
+  write_event_log();
+  device_.reset();
+  text_.reset();
+}
+
+// One file after the other, each in a child of its own; a bad one costs nobody else.
+void LoopCore::probe_models() {
+  for (std::uint32_t i = 0; i < options_.models.size(); ++i) {
+    post(ProbedCommand{i, workers_->probe(options_.models[i].path)});
+  }
+}
+
+void LoopCore::wait_for_work() {
+  std::optional<Instant> deadline;
+  const auto by = [&](std::optional<Instant> at) {
+    if (at && (!deadline || *at < *deadline)) deadline = at;
+  };
+  by(device_restart_.retry_at);
+  by(text_restart_.retry_at);
+  if (!sent_runs_.empty()) {
+    const SentRun& run = sent_runs_.front();
+    by(run.since + models_[run.model].watch.limit(run.tokens));
+  }
+  if (!text_queue_.empty() && text_) by(text_since_ + options_.text_limit);
+  int timeout = -1;
+  if (deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - now()).count();
+    timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
+  }
+  std::array<pollfd, 3> fds{{{wake_fd_, POLLIN, 0},
+                             {device_ ? device_->channel().fd() : -1, POLLIN, 0},
+                             {text_ ? text_->channel().fd() : -1, POLLIN, 0}}};
+  ::poll(fds.data(), fds.size(), timeout);
+}
+
+void LoopCore::post(Command command) {
+  bool first = false;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    first = inbox_.empty();
+    inbox_.push_back(std::move(command));
+  }
+  const std::uint64_t one = 1;
+  if (first) [[maybe_unused]]
+    const auto written = ::write(wake_fd_, &one, sizeof one);
+}
+
+void LoopCore::take_commands() {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = ::read(wake_fd_, &count, sizeof count);
+  std::vector<Command> commands;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    commands.swap(inbox_);
+  }
+  for (Command& command : commands) {
+    std::visit([this](auto& c) { on(std::move(c)); }, command);
+  }
+}
+
+JobId LoopCore::submit(Generation generation, std::shared_ptr<GenerationSink> sink) {
+  const JobId id{next_id_++};
+  {
+    const std::lock_guard lock(snapshot_mutex_);
+    known_.insert(id);
+  }
+  post(SubmitCommand{id, std::move(generation), std::move(sink), now(), unix_ms()});
+  return id;
+}
+
+bool LoopCore::cancel(JobId job) {
+  {
+    const std::lock_guard lock(snapshot_mutex_);
+    if (!known_.contains(job)) return false;
+  }
+  post(CancelCommand{job});
+  return true;
+}
+
+std::vector<ModelStatus> LoopCore::models() const {
+  const std::lock_guard lock(snapshot_mutex_);
+  return models_snapshot_;
+}
+
+ServiceStatus LoopCore::status() const {
+  const std::lock_guard lock(snapshot_mutex_);
+  return status_snapshot_;
+}
+
+void LoopCore::on(SubmitCommand command) {
+  Request& request = requests_[command.id];
+  request.id = command.id;
+  request.generation = std::move(command.generation);
+  request.sink = std::move(command.sink);
+  request.accepted_at = command.at;
+  request.accepted_unix_ms = command.unix_ms;
+  begin(request);
+}
+
+void LoopCore::on(CancelCommand command) {
+  if (!requests_.contains(command.id)) return;
+  end_request(command.id, store::Outcome::Cancelled,
+              Error{Code::Conflict, "the request was cancelled"}, "cancelled");
+}
+
+void LoopCore::on(ProbedCommand command) {
+  ModelState& model = models_[command.model];
+  models_changed_ = true;
+  if (!command.info) {
+    fail_model(command.model, command.info.error().message);
+  } else if (!command.info->can.generates) {
+    model.info = *command.info;
+    fail_model(command.model, "this file is not a model that generates text");
+  } else {
+    model.info = *command.info;
+    model.at = ModelState::At::Available;
+    const std::uint32_t wanted = model.entry.context;
+    model.context = wanted == 0 ? model.info.context : std::min(wanted, model.info.context);
+    log_info("model found", {{"model", model.entry.name},
+                             {"weights", model.info.weights.count},
+                             {"context", model.context}});
+    // The model that a request gets when it names none is warm before anybody asks.
+    if (find_model("") == command.model) {
+      ask_vocabulary(command.model);
+      load_model(command.model);
+    }
+  }
+  std::vector<JobId> waiting;
+  for (auto& [id, request] : requests_) {
+    if (request.at == Request::At::Model) waiting.push_back(id);
+  }
+  for (const JobId id : waiting) {
+    const auto it = requests_.find(id);
+    if (it != requests_.end()) begin(it->second);
+  }
+}
+
+void LoopCore::on(StopCommand /*command*/) {
+  stopping_ = true;
+  while (!requests_.empty()) {
+    end_request(requests_.begin()->first, store::Outcome::Cancelled,
+                Error{Code::Unavailable, "the server is stopping"}, "server_stopping");
+  }
+}
+
+void LoopCore::decide() {
+  const Instant at = now();
+  // What performing the decision brings up belongs to the next one.
+  const std::vector<sched::Event> events = std::move(events_);
+  const auto keys = std::move(event_keys_);
+  const auto items = std::move(event_items_);
+  events_.clear();
+  event_keys_.clear();
+  event_items_.clear();
+  scheduler_.step(at, events, decision_);
+  if (event_log_ != nullptr) {
+    sched::append_step(event_log_buffer_, at, events, decision_);
+    if (event_log_buffer_.size() > kEventLogFlush) write_event_log();
+  }
+  perform(decision_);
+}
+
+void LoopCore::write_event_log() {
+  if (event_log_ == nullptr) return;
+  if (std::fwrite(event_log_buffer_.data(), 1, event_log_buffer_.size(), event_log_) !=
+          event_log_buffer_.size() ||
+      std::fflush(event_log_) != 0) {
+    log_warn("the event log cannot be written; it ends here", {{"file", options_.event_log}});
+    std::fclose(event_log_);
+    event_log_ = nullptr;
+  }
+  event_log_buffer_.clear();
+}
+
+void LoopCore::tell(Request& request, GenerationEvent event) {
+  deliveries_.emplace_back(request.sink, std::move(event));
+}
+
+// After the decision has been sent off: no device waits while texts are handed out.
+void LoopCore::deliver_all() {
+  for (auto& [sink, event] : deliveries_) sink->on_event(std::move(event));
+  deliveries_.clear();
+}
+
+void LoopCore::publish() {
+  waiting_metric_->set(scheduler_.waiting());
+  running_metric_->set(scheduler_.running());
+  const auto fallback = find_model("");
+  const ModelState* first = fallback ? &models_[*fallback] : nullptr;
+  const std::lock_guard lock(snapshot_mutex_);
+  ServiceStatus& status = status_snapshot_;
+  status.waiting = scheduler_.waiting();
+  status.running = scheduler_.running();
+  status.device_restarts = static_cast<std::uint64_t>(device_restarts_->value());
+  status.text_restarts = static_cast<std::uint64_t>(text_restarts_->value());
+  status.device_pid = device_ ? device_->pid() : 0;
+  status.text_pid = text_ ? text_->pid() : 0;
+  status.ready = first != nullptr && first->at == ModelState::At::Ready && first->pieces;
+  if (!status.ready) {
+    status.reason = first == nullptr ? "no model can be used"
+                                     : fmt::format("model {} is {}", first->entry.name,
+                                                   first->at == ModelState::At::Ready
+                                                       ? "waiting for its vocabulary"
+                                                       : name_of(first->at));
+  } else {
+    status.reason.clear();
+  }
+  if (!models_changed_) return;
+  models_changed_ = false;
+  models_snapshot_.clear();
+  for (const ModelState& model : models_) {
+    models_snapshot_.push_back({.name = model.entry.name,
+                                .state = std::string(name_of(model.at)),
+                                .error = model.error,
+                                .context = model.context,
+                                .created = model.created,
+                                .info = model.info});
+  }
+}
+
+Duration LoopCore::restart_delay(Restart& restart) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  const bool quick = now() - restart.started < seconds(5);
+  restart.quick_deaths = quick ? restart.quick_deaths + 1 : 0;
+  if (restart.quick_deaths < 3) return Duration(0);
+  return std::min<Duration>(milliseconds(100) * (1U << std::min(restart.quick_deaths, 7U)),
+                            seconds(10));
+}
+
+}  // namespace lares::server

@@ -1,0 +1,53 @@
+// The core of the server: one thread that owns the scheduler and drives workers by its decisions.
+//
+// Everything else talks to it by queue (Service), and it talks back through sinks; it never waits
+// for compute, a socket of a client, or the disk. A worker that dies or hangs is started anew, and
+// what ran in it goes on: the loop keeps every sequence's tokens.
+//
+//   submit -> model known? -> text worker: tokens -> scheduler -> device worker: runs -> text ->
+//   sink
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "sched/scheduler.h"
+#include "server/metrics.h"
+#include "server/service.h"
+#include "store/usage.h"
+#include "worker/supervisor.h"
+
+namespace lares::server {
+
+struct ModelEntry {
+  std::string name;
+  std::string path;
+  std::uint32_t context = 0;      // Most tokens of one sequence; 0 = as trained.
+  std::uint32_t pool_tokens = 0;  // Cells of its KV pool; 0 = chosen at load.
+};
+
+struct LoopOptions {
+  sched::Options scheduler;
+  std::vector<ModelEntry> models;
+  std::string default_model;                       // "" = the first that can generate.
+  std::vector<std::string> classes;                // Names a request may claim.
+  std::uint32_t output_tokens = 2048;              // Most tokens for a request that names no limit.
+  std::uint64_t prompt_bytes_max = 8U << 20U;      // Of text handed to the text worker.
+  Duration text_limit = std::chrono::seconds(10);  // For one request of the text worker.
+  std::string event_log;   // File to write the scheduler's event log to; "" = none.
+  std::uint64_t seed = 0;  // Where seeds of requests without one come from.
+};
+
+using UsageSink = std::function<void(store::UsageRow)>;
+
+// Starts the thread. Errors: Invalid (options), Io (a worker cannot be started, the event log
+// cannot be written). `usage` is called on the loop thread once a request and must not block.
+Result<std::unique_ptr<Service>> start_loop(LoopOptions options,
+                                            std::shared_ptr<worker::WorkerFactory> workers,
+                                            UsageSink usage, Metrics& metrics);
+
+}  // namespace lares::server

@@ -1,0 +1,206 @@
+// The loop's inside. Included by src/server/loop*.cc alone; every member belongs to the loop thread
+// except where a comment says otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <variant>
+
+#include "server/loop.h"
+#include "server/request.h"
+#include "server/step_watch.h"
+
+namespace lares::server {
+
+// A served model.
+struct ModelState {
+  enum class At : std::uint8_t { Probing, Available, Loading, Ready, Failed };
+
+  ModelEntry entry;
+  At at = At::Probing;
+  std::string error;
+  engine::ModelInfo info;
+  std::uint64_t created = 0;
+  std::uint32_t context = 0;       // Known once probed.
+  std::uint32_t pool_tokens = 0;   // Known once loaded.
+  std::uint32_t load_crashes = 0;  // Device workers that died while loading it.
+  bool load_wanted = false;        // Asked for while there was no device worker.
+  bool vocabulary_asked = false;
+  std::optional<PieceTable> pieces;
+  StepWatch watch;
+  std::vector<JobId> seq_owner;  // By sequence: the scheduler's job that opened it; 0 = nobody.
+};
+
+// A run that was sent and not answered.
+struct SentRun {
+  RunId run;
+  std::uint32_t model = 0;
+  std::uint32_t tokens = 0;
+  Instant since;  // When the device could begin it.
+  std::vector<sched::StepItem> items{};
+};
+
+class LoopCore final : public Service {
+ public:
+  LoopCore(LoopOptions options, sched::Scheduler scheduler,
+           std::shared_ptr<worker::WorkerFactory> workers, UsageSink usage, Metrics& metrics);
+  ~LoopCore() override;  // Stops: running requests end as cancelled.
+  Result<> start();
+
+  // Service; any thread.
+  JobId submit(Generation generation, std::shared_ptr<GenerationSink> sink) override;
+  bool cancel(JobId job) override;
+  [[nodiscard]] std::vector<ModelStatus> models() const override;
+  [[nodiscard]] ServiceStatus status() const override;
+
+ private:
+  // clang-format off
+  struct SubmitCommand { JobId id; Generation generation; std::shared_ptr<GenerationSink> sink; Instant at; std::int64_t unix_ms; };
+  struct CancelCommand { JobId id; };
+  struct ProbedCommand { std::uint32_t model; Result<engine::ModelInfo> info; };
+  struct StopCommand {};
+  // clang-format on
+  using Command = std::variant<SubmitCommand, CancelCommand, ProbedCommand, StopCommand>;
+
+  // A worker that keeps dying right after its start is started again ever more slowly.
+  struct Restart {
+    Instant started{};
+    std::uint32_t quick_deaths = 0;
+    std::optional<Instant> retry_at;
+  };
+
+  // loop.cc: the thread.
+  void run();
+  void probe_models();
+  void post(Command command);  // Any thread.
+  void take_commands();
+  void wait_for_work();
+  void on(SubmitCommand command);
+  void on(CancelCommand command);
+  void on(ProbedCommand command);
+  void on(StopCommand command);
+  void decide();
+  void write_event_log();
+  void publish();
+  Duration restart_delay(Restart& restart);
+  void deliver_all();
+  [[nodiscard]] Instant now() const;
+
+  // loop_requests.cc: a request's way to the scheduler and out again.
+  void begin(Request& request);
+  void ask_text(Request& request);
+  void on_tokens(Request& request, std::vector<std::int32_t> tokens,
+                 std::vector<std::string> stops);
+  void schedule(Request& request);
+  void accept(Request& request);
+  void finish_choice(Request& request, std::uint32_t choice, Finish finish, sched::EndCause cause);
+  void end_request(JobId id, store::Outcome outcome, std::optional<Error> error, std::string code);
+  void fail_request(JobId id, Error error, std::string code);
+  void tell(Request& request, GenerationEvent event);
+  std::optional<std::uint32_t> find_model(const std::string& name) const;
+  [[nodiscard]] std::string model_names() const;
+  [[nodiscard]] std::string too_long_for_pool(const Request& request) const;
+
+  // loop_device.cc: the device worker.
+  void start_device();
+  void read_device();
+  void device_lost(const std::string& why);
+  void check_device_hang();
+  void load_model(std::uint32_t model);
+  void fail_model(std::uint32_t model, std::string why);
+  void handle(worker::LoadDone message);
+  void handle(const worker::LoadFailed& message);
+  void handle(worker::RunDone message);
+  void handle(const worker::RunFailed& message);
+  void handle(const worker::OpenFailed& message);
+  void on_item(const engine::ItemResult& item, const sched::StepItem& sent, Duration share);
+  void on_token(Request& request, std::uint32_t choice, const engine::ItemResult& item);
+  void perform(const sched::Decision& decision);
+  void perform(const sched::LoadModel& action);
+  void perform(const sched::OpenSequence& action);
+  void perform(const sched::RunStep& action);
+  void perform(const sched::DropSequence& action);
+  void perform(const sched::Reject& action);
+  void to_device(const worker::Message& message);
+
+  // loop_text.cc: the text worker.
+  void start_text();
+  void read_text();
+  void text_lost(const std::string& why);
+  void check_text_limit();
+  void ask_vocabulary(std::uint32_t model);
+  void send_text_request(const Request& request);
+  void handle(worker::VocabularyDone message);
+  void handle(worker::TextDone message);
+  void handle(const worker::TextFailed& message);
+  void to_text(const worker::Message& message);
+
+  // Fixed.
+  LoopOptions options_;
+  std::shared_ptr<worker::WorkerFactory> workers_;
+  UsageSink usage_;
+  Metrics& metrics_;
+
+  // Shared with other threads.
+  std::mutex inbox_mutex_;
+  std::vector<Command> inbox_;
+  int wake_fd_ = -1;
+  std::atomic<std::uint64_t> next_id_;
+  mutable std::mutex snapshot_mutex_;
+  std::vector<ModelStatus> models_snapshot_;
+  ServiceStatus status_snapshot_;
+  std::unordered_set<JobId> known_;  // Requests taken on and not ended.
+
+  // The loop thread's.
+  sched::Scheduler scheduler_;
+  std::vector<ModelState> models_;
+  std::map<JobId, Request> requests_;
+  std::unordered_map<JobId, std::pair<JobId, std::uint32_t>>
+      choices_;  // Scheduler's id -> request.
+  std::uint64_t next_sched_id_ = 0;
+  std::uint64_t seed_state_ = 0;
+  bool stopping_ = false;
+  bool models_changed_ = true;
+
+  std::unique_ptr<worker::Worker> device_, text_;
+  Restart device_restart_, text_restart_;
+  std::deque<SentRun> sent_runs_;
+  std::vector<worker::Message> messages_;
+
+  std::deque<JobId> text_queue_;  // Sent to the text worker, in order; front is being worked on.
+  Instant text_since_{};
+
+  std::vector<sched::Event> events_;  // For the next decision, with what their spans refer to:
+  std::deque<std::vector<std::uint64_t>> event_keys_;
+  std::deque<std::vector<sched::ItemDone>> event_items_;
+  sched::Decision decision_;
+  std::vector<std::pair<std::shared_ptr<GenerationSink>, GenerationEvent>> deliveries_;
+  std::FILE* event_log_ = nullptr;
+  std::string event_log_buffer_;
+
+  Counter* device_restarts_ = nullptr;
+  Counter* text_restarts_ = nullptr;
+  Counter* prompt_tokens_metric_ = nullptr;
+  Counter* cached_tokens_metric_ = nullptr;
+  Counter* output_tokens_metric_ = nullptr;
+  Gauge* waiting_metric_ = nullptr;
+  Gauge* running_metric_ = nullptr;
+  Histogram* step_seconds_ = nullptr;
+  Histogram* sampling_seconds_ = nullptr;
+  Histogram* queue_seconds_ = nullptr;
+  Histogram* first_token_seconds_ = nullptr;
+  Histogram* token_seconds_ = nullptr;
+  Histogram* request_seconds_ = nullptr;
+
+  std::thread prober_;
+  std::thread thread_;
+};
+
+}  // namespace lares::server

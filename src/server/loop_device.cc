@@ -1,0 +1,327 @@
+// The loop's side of the device worker.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/assert.h"
+#include "core/log.h"
+#include "server/loop_core.h"
+
+namespace lares::server {
+namespace {
+
+constexpr DeviceId kDevice{0};
+constexpr std::uint32_t kLoadCrashesMax = 2;
+
+}  // namespace
+
+void LoopCore::start_device() {
+  device_restart_.retry_at.reset();
+  auto started = workers_->start(worker::Kind::Device);
+  if (!started) {
+    log_error("the device worker cannot be started", {{"why", started.error().message}});
+    device_restart_.retry_at = now() + std::chrono::seconds(1);
+    return;
+  }
+  device_ = std::move(*started);
+  device_restart_.started = now();
+  for (std::uint32_t i = 0; i < models_.size(); ++i) {
+    if (models_[i].load_wanted) load_model(i);
+  }
+}
+
+void LoopCore::read_device() {
+  if (device_restart_.retry_at && now() >= *device_restart_.retry_at) start_device();
+  if (!device_) return;
+  messages_.clear();
+  const worker::Worker* const reading = device_.get();
+  const auto read = device_->channel().receive_available(messages_);
+  for (worker::Message& message : messages_) {
+    if (device_.get() != reading) return;  // Given up over one of the messages.
+    if (auto* done = std::get_if<worker::RunDone>(&message)) handle(std::move(*done));
+    if (auto* failed = std::get_if<worker::RunFailed>(&message)) handle(*failed);
+    if (auto* loaded = std::get_if<worker::LoadDone>(&message)) handle(std::move(*loaded));
+    if (auto* load_failed = std::get_if<worker::LoadFailed>(&message)) handle(*load_failed);
+    if (auto* open_failed = std::get_if<worker::OpenFailed>(&message)) handle(*open_failed);
+  }
+  if (!read && device_.get() == reading) device_lost(read.error().message);
+}
+
+void LoopCore::device_lost(const std::string& why) {
+  log_warn("the device worker ended; starting it again and going on",
+           {{"why", why}, {"running", scheduler_.running()}});
+  device_.reset();
+  device_restarts_->add();
+  sent_runs_.clear();
+  models_changed_ = true;
+  events_.emplace_back(sched::DeviceLost{kDevice});
+  for (std::uint32_t i = 0; i < models_.size(); ++i) {
+    ModelState& model = models_[i];
+    std::ranges::fill(model.seq_owner, JobId{});
+    if (model.at == ModelState::At::Loading && ++model.load_crashes >= kLoadCrashesMax) {
+      fail_model(i, "the device worker died while loading it, twice");
+    } else if (model.at == ModelState::At::Loading || model.at == ModelState::At::Ready) {
+      model.load_wanted = true;  // It was wanted a moment ago; the streams need it now.
+      model.at = ModelState::At::Available;
+    }
+  }
+  if (const Duration delay = restart_delay(device_restart_); delay.count() > 0) {
+    device_restart_.retry_at = now() + delay;
+  } else {
+    start_device();
+  }
+}
+
+void LoopCore::check_device_hang() {
+  if (sent_runs_.empty() || !device_) return;
+  const SentRun& run = sent_runs_.front();
+  const Duration limit = models_[run.model].watch.limit(run.tokens);
+  if (now() < run.since + limit) return;
+  device_->kill();
+  device_lost(fmt::format("a step of {} tokens took longer than {} s", run.tokens,
+                          std::chrono::duration<double>(limit).count()));
+}
+
+void LoopCore::load_model(std::uint32_t index) {
+  ModelState& model = models_[index];
+  if (model.at != ModelState::At::Available) return;
+  model.load_wanted = true;
+  if (!device_) return;
+  model.load_wanted = false;
+  model.at = ModelState::At::Loading;
+  models_changed_ = true;
+  const sched::Options& s = options_.scheduler;
+  // Twice the running jobs: the other half holds prefixes of ended ones.
+  to_device(worker::Load{{.model = ModelId{index},
+                          .path = model.entry.path,
+                          .context = model.context,
+                          .pool_tokens = model.entry.pool_tokens,
+                          .sequences = std::min(256U, s.running_max * 2),
+                          .outputs = s.running_max,
+                          .batch_tokens = s.step_tokens}});
+}
+
+void LoopCore::fail_model(std::uint32_t index, std::string why) {
+  ModelState& model = models_[index];
+  log_warn("model cannot be used", {{"model", model.entry.name}, {"why", why}});
+  model.at = ModelState::At::Failed;
+  model.error = std::move(why);
+  model.load_wanted = false;
+  models_changed_ = true;
+  events_.emplace_back(sched::ModelFailed{ModelId{index}});
+}
+
+void LoopCore::handle(worker::LoadDone message) {
+  const engine::Loaded& loaded = message.loaded;
+  const std::uint32_t index = loaded.model.value;
+  if (index >= models_.size() || models_[index].at != ModelState::At::Loading) return;
+  ModelState& model = models_[index];
+  model.at = ModelState::At::Ready;
+  model.load_crashes = 0;
+  model.info = loaded.info;
+  model.context = loaded.context;
+  model.pool_tokens = loaded.pool_tokens;
+  model.seq_owner.assign(loaded.sequences, JobId{});
+  models_changed_ = true;
+  log_info("model ready", {{"model", model.entry.name},
+                           {"pool_tokens", model.pool_tokens},
+                           {"ms", loaded.took.count() / 1000000}});
+  events_.emplace_back(sched::ModelReady{ModelId{index},
+                                         kDevice,
+                                         {.pool_tokens = loaded.pool_tokens,
+                                          .context = loaded.context,
+                                          .sequences = loaded.sequences,
+                                          .batch_tokens = options_.scheduler.step_tokens,
+                                          .cut_anywhere = loaded.info.can.cut_anywhere}});
+  for (auto& [id, request] : requests_) {
+    const bool waited = request.model == index && request.at == Request::At::Scheduled;
+    if (waited && !request.first_run_at) request.model_ready_at = now();
+  }
+}
+
+void LoopCore::handle(const worker::LoadFailed& message) {
+  if (message.model.value < models_.size()) fail_model(message.model.value, message.error.message);
+}
+
+void LoopCore::handle(worker::RunDone message) {
+  const engine::Ran& ran = message.ran;
+  const bool expected = !sent_runs_.empty() && sent_runs_.front().run == ran.run &&
+                        sent_runs_.front().items.size() == ran.items.size();
+  if (!expected) return device_lost("it answered a run that was not sent");
+  const SentRun sent = std::move(sent_runs_.front());
+  sent_runs_.pop_front();
+  if (!sent_runs_.empty()) sent_runs_.front().since = now();
+  models_[sent.model].watch.observe(sent.tokens, ran.device);
+  step_seconds_->observe(std::chrono::duration<double>(ran.device).count());
+  sampling_seconds_->observe(std::chrono::duration<double>(ran.sampling).count());
+
+  auto& done = event_items_.emplace_back();
+  std::uint32_t tokens = 0;
+  for (std::size_t i = 0; i < ran.items.size(); ++i) {
+    const engine::ItemResult& item = ran.items[i];
+    const bool sampled =
+        item.state == engine::ItemState::Sampled || item.state == engine::ItemState::Ended;
+    done.push_back({sent.items[i].job, std::min(item.tokens, sent.items[i].tokens), sampled});
+    tokens += item.tokens;
+  }
+  events_.emplace_back(sched::Stepped{kDevice, ran.run, ran.device, done});
+  // Device time is split by tokens computed; the cost table will know better.
+  const double per_token = tokens == 0 ? 0.0 : static_cast<double>(ran.device.count()) / tokens;
+  for (std::size_t i = 0; i < ran.items.size(); ++i) {
+    on_item(ran.items[i], sent.items[i],
+            Duration(static_cast<Duration::rep>(per_token * ran.items[i].tokens)));
+  }
+}
+
+void LoopCore::on_item(const engine::ItemResult& item, const sched::StepItem& sent,
+                       Duration share) {
+  const auto choice = choices_.find(sent.job);
+  if (choice == choices_.end()) return;  // Ended while this was computed.
+  const auto [id, index] = choice->second;
+  Request& request = requests_.at(id);
+  request.device += share;
+  if (item.state == engine::ItemState::Sampled || item.state == engine::ItemState::Ended) {
+    on_token(request, index, item);
+  }
+}
+
+void LoopCore::on_token(Request& request, std::uint32_t index, const engine::ItemResult& item) {
+  const ModelState& model = models_[request.model];
+  if (!model.pieces->has(item.token)) return device_lost("it sampled a token that does not exist");
+  Choice& choice = request.choices[index];
+  choice.tokens.push_back(item.token);
+  ++request.usage.output_tokens;
+  request.last_token_at = now();
+  if (!request.first_token_at) request.first_token_at = request.last_token_at;
+
+  TokenLogprob logprob;
+  const bool wanted = request.generation.sampling.want_logprob;
+  if (wanted) {
+    logprob.token = {std::string(model.pieces->piece(item.token)), item.logprob};
+    for (const engine::TopToken& top : item.top) {
+      if (model.pieces->has(top.token)) {
+        logprob.top.push_back({std::string(model.pieces->piece(top.token)), top.logprob});
+      }
+    }
+  }
+  const auto made = static_cast<std::uint32_t>(choice.tokens.size()) - request.prompt_tokens;
+  if (item.state == engine::ItemState::Ended) {
+    choice.text.finish();
+    finish_choice(request, index, Finish::Stop, sched::EndCause::Finished);
+  } else if (choice.text.push(model.pieces->piece(item.token), wanted ? &logprob : nullptr)) {
+    finish_choice(request, index, Finish::Stop, sched::EndCause::Finished);
+  } else if (made == request.output_max) {
+    choice.text.finish();
+    finish_choice(request, index, Finish::Length, sched::EndCause::Finished);
+  } else if (choice.text.has_output()) {
+    TextDelta delta = choice.text.take();
+    delta.choice = index;
+    tell(request, std::move(delta));
+  }
+}
+
+void LoopCore::handle(const worker::RunFailed& message) {
+  // The ledger said it would fit, so the two disagree: only a fresh worker makes them agree again.
+  device_lost(fmt::format("a step failed: {}", message.failed.error.message));
+}
+
+void LoopCore::handle(const worker::OpenFailed& message) {
+  if (message.model.value >= models_.size()) return;
+  const auto& owners = models_[message.model.value].seq_owner;
+  if (message.seq.value >= owners.size()) return;
+  const auto choice = choices_.find(owners[message.seq.value]);
+  if (choice == choices_.end()) return;
+  fail_request(choice->second.first, message.error, "engine_refused");
+}
+
+void LoopCore::perform(const sched::Decision& decision) {
+  for (const sched::Action& action : decision.actions) {
+    std::visit([this](const auto& a) { perform(a); }, action);
+  }
+}
+
+void LoopCore::perform(const sched::LoadModel& action) {
+  load_model(action.model.value);
+}
+
+void LoopCore::perform(const sched::OpenSequence& action) {
+  const auto owner = choices_.find(action.job);
+  if (owner == choices_.end()) return;  // A sibling's refusal ended it in this same decision.
+  const auto [id, index] = owner->second;
+  Request& request = requests_.at(id);
+  Choice& choice = request.choices[index];
+  choice.seq = action.seq;
+  models_[action.model.value].seq_owner[action.seq.value] = action.job;
+  if (!request.first_run_at) {
+    request.first_run_at = now();
+    request.usage.cached_tokens = std::min(action.from_tokens, request.prompt_tokens);
+  }
+  accept(request);
+  engine::Open open{.model = action.model,
+                    .seq = action.seq,
+                    .tokens = choice.tokens,
+                    .prompt_tokens = request.prompt_tokens,
+                    .sampling = choice.sampling};
+  if (action.from_tokens > 0) {
+    open.from = action.from;
+    open.from_tokens = action.from_tokens;
+  }
+  to_device(worker::Open{std::move(open)});
+}
+
+void LoopCore::perform(const sched::RunStep& action) {
+  const std::span<const sched::StepItem> items =
+      std::span(decision_.items).subspan(action.first, action.count);
+  engine::Run run{.run = action.run, .model = action.model};
+  SentRun sent{.run = action.run, .model = action.model.value, .since = now()};
+  for (const sched::StepItem& item : items) {
+    run.items.push_back({item.seq, item.tokens});
+    sent.tokens += item.tokens;
+  }
+  sent.items.assign(items.begin(), items.end());
+  to_device(worker::Run{std::move(run)});
+  sent_runs_.push_back(std::move(sent));
+}
+
+void LoopCore::perform(const sched::DropSequence& action) {
+  models_[action.model.value].seq_owner[action.seq.value] = JobId{};
+  to_device(worker::Drop{action.model, action.seq});
+}
+
+void LoopCore::perform(const sched::Reject& action) {
+  const auto choice = choices_.find(action.job);
+  if (choice == choices_.end()) return;  // A sibling's refusal ended the request already.
+  Request& request = requests_.at(choice->second.first);
+  const ModelState& model = models_[request.model];
+  switch (action.reason) {
+    case sched::Reason::QueueFull:
+      return fail_request(
+          request.id,
+          Error{Code::Busy, fmt::format("{} jobs wait or run already, the most that are "
+                                        "taken; try again in a moment",
+                                        options_.scheduler.jobs_max)},
+          "queue_full");
+    case sched::Reason::ModelFailed:
+      return fail_request(request.id,
+                          Error{Code::Unavailable, fmt::format("model {} cannot be used: {}",
+                                                               model.entry.name, model.error)},
+                          "model_failed");
+    case sched::Reason::NeverFits:
+      return fail_request(request.id, Error{Code::Invalid, too_long_for_pool(request)},
+                          "kv_never_fits");
+    case sched::Reason::FailedRepeatedly:
+      return fail_request(request.id,
+                          Error{Code::Io,
+                                "the device worker died each time it worked on this request, so "
+                                "it is not tried again"},
+                          "failed_repeatedly");
+  }
+}
+
+void LoopCore::to_device(const worker::Message& message) {
+  // What cannot be sent went with the worker; reading the channel's end brings its restart about.
+  if (device_) [[maybe_unused]]
+    const auto sent = device_->channel().send(message);
+}
+
+}  // namespace lares::server

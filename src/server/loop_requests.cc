@@ -1,0 +1,260 @@
+// A request's way to the scheduler and out again.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/assert.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "server/loop_core.h"
+
+namespace lares::server {
+namespace {
+
+// Who may hit whose cached prefixes: the same member with the same model.
+std::uint64_t prefix_scope(const Request& request) {
+  return hash_combine(hash_text(request.generation.member), request.model);
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> LoopCore::find_model(const std::string& name) const {
+  const std::string& wanted = name.empty() || name == "default" ? options_.default_model : name;
+  for (std::uint32_t i = 0; i < models_.size(); ++i) {
+    const bool usable = models_[i].at != ModelState::At::Failed;
+    if (wanted.empty() ? usable : models_[i].entry.name == wanted) return i;
+  }
+  return std::nullopt;
+}
+
+std::string LoopCore::model_names() const {
+  std::vector<std::string_view> names;
+  for (const ModelState& model : models_) names.push_back(model.entry.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void LoopCore::begin(Request& request) {
+  const Generation& g = request.generation;
+  const auto cls = std::ranges::find(options_.classes, g.cls);
+  if (cls == options_.classes.end()) {
+    const std::vector<std::string_view> names(options_.classes.begin(), options_.classes.end());
+    return fail_request(
+        request.id,
+        Error{Code::Invalid, fmt::format("there is no class `{}`.{} Classes: {}.", g.cls,
+                                         suggestion(g.cls, names), fmt::join(names, ", "))},
+        "class_unknown");
+  }
+  request.cls = static_cast<std::uint32_t>(cls - options_.classes.begin());
+  const auto model = find_model(g.model);
+  if (!model) {
+    std::vector<std::string_view> names;
+    for (const ModelState& m : models_) names.push_back(m.entry.name);
+    return fail_request(
+        request.id,
+        Error{Code::NotFound, fmt::format("there is no model `{}`.{} Models: {}.", g.model,
+                                          suggestion(g.model, names), model_names())},
+        "model_not_found");
+  }
+  request.model = *model;
+  const ModelState& state = models_[*model];
+  if (state.at == ModelState::At::Failed) {
+    return fail_request(request.id,
+                        Error{Code::Unavailable, fmt::format("model {} cannot be used: {}",
+                                                             state.entry.name, state.error)},
+                        "model_failed");
+  }
+  if (state.at == ModelState::At::Probing) return;  // Begun again once it is known.
+  ask_text(request);
+}
+
+void LoopCore::ask_text(Request& request) {
+  request.at = Request::At::Text;
+  request.text_from = now();
+  ask_vocabulary(request.model);
+  std::size_t bytes = 0;
+  if (const auto* chat = std::get_if<ChatPrompt>(&request.generation.prompt)) {
+    bytes = chat->messages.size() + chat->tools.size();
+  } else if (const auto* text = std::get_if<TextPrompt>(&request.generation.prompt)) {
+    bytes = text->text.size();
+  }
+  if (bytes > options_.prompt_bytes_max) {
+    return fail_request(
+        request.id,
+        Error{Code::TooLarge, fmt::format("the prompt has {} bytes; at most {} are taken", bytes,
+                                          options_.prompt_bytes_max)},
+        "prompt_too_large");
+  }
+  if (text_queue_.empty()) text_since_ = now();
+  text_queue_.push_back(request.id);
+  send_text_request(request);
+}
+
+void LoopCore::on_tokens(Request& request, std::vector<std::int32_t> tokens,
+                         std::vector<std::string> stops) {
+  const ModelState& model = models_[request.model];
+  const Generation& g = request.generation;
+  request.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
+  if (tokens.empty()) {
+    return fail_request(request.id, Error{Code::Invalid, "the prompt is empty"}, "prompt_empty");
+  }
+  const auto foreign = std::ranges::find_if(tokens, [&](auto t) { return !model.pieces->has(t); });
+  if (foreign != tokens.end()) {
+    return fail_request(
+        request.id,
+        Error{Code::Invalid, fmt::format("token {} is not in the vocabulary of {} (0 to {})",
+                                         *foreign, model.entry.name, model.pieces->size() - 1)},
+        "token_unknown");
+  }
+  const std::uint64_t wanted = std::uint64_t{request.prompt_tokens} + g.max_tokens.value_or(1);
+  if (wanted > model.context) {
+    return fail_request(
+        request.id,
+        Error{Code::Invalid,
+              fmt::format(
+                  "the prompt has {} tokens and {} are asked for, {} in all; {} takes {}. Shorten "
+                  "the prompt or ask for less.",
+                  request.prompt_tokens, g.max_tokens.value_or(1), wanted, model.entry.name,
+                  model.context)},
+        "context_length_exceeded");
+  }
+  request.output_max = g.max_tokens.value_or(
+      std::min(options_.output_tokens, model.context - request.prompt_tokens));
+  request.choices.resize(g.n);
+  const std::uint64_t seed = g.seed.value_or(seed_state_ = mix64(seed_state_ + request.id.value));
+  for (std::uint32_t i = 0; i < g.n; ++i) {
+    Choice& choice = request.choices[i];
+    choice.tokens = i + 1 < g.n ? tokens : std::move(tokens);
+    std::vector<std::string> all = g.stop;
+    all.insert(all.end(), stops.begin(), stops.end());
+    choice.text = TextAssembler(std::move(all));
+    choice.sampling = g.sampling;
+    choice.sampling.seed = seed;
+    choice.sampling.choice = i;
+    sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
+  }
+  request.at = Request::At::Scheduled;
+  request.scheduled_at = now();
+  schedule(request);
+}
+
+void LoopCore::schedule(Request& request) {
+  const ModelState& model = models_[request.model];
+  const std::uint32_t pool = model.pool_tokens / sched::kBlockTokens * sched::kBlockTokens;
+  if (model.at == ModelState::At::Ready && request.prompt_tokens + request.output_max > pool) {
+    if (request.generation.max_tokens || request.prompt_tokens >= pool) {
+      return fail_request(request.id, Error{Code::Invalid, too_long_for_pool(request)},
+                          "kv_never_fits");
+    }
+    request.output_max = pool - request.prompt_tokens;
+  }
+  for (std::uint32_t i = 0; i < request.choices.size(); ++i) {
+    Choice& choice = request.choices[i];
+    choice.sched = JobId{++next_sched_id_};
+    choices_[choice.sched] = {request.id, i};
+    const auto& keys = event_keys_.emplace_back(choice.keys);
+    events_.emplace_back(sched::Submitted{.job = choice.sched,
+                                          .member = MemberId{0},
+                                          .cls = ClassId{request.cls},
+                                          .task = TaskId{0},
+                                          .model = ModelId{request.model},
+                                          .prompt = request.prompt_tokens,
+                                          .output_max = request.output_max,
+                                          .blocks = keys});
+  }
+}
+
+std::string LoopCore::too_long_for_pool(const Request& request) const {
+  const ModelState& model = models_[request.model];
+  return fmt::format(
+      "the prompt has {} tokens and up to {} may follow; the KV pool of {} holds {}. Shorten the "
+      "prompt, "
+      "ask for fewer tokens, or give the model a larger pool (device.pool_tokens).",
+      request.prompt_tokens, request.output_max, model.entry.name, model.pool_tokens);
+}
+
+void LoopCore::accept(Request& request) {
+  if (request.accepted) return;
+  request.accepted = true;
+  const ModelState& model = models_[request.model];
+  tell(request, Accepted{model.entry.name});
+  prompt_tokens_metric_->add(request.prompt_tokens);
+  if (!request.generation.echo) return;
+  for (std::uint32_t i = 0; i < request.choices.size(); ++i) {
+    std::string text;
+    for (const std::int32_t token :
+         std::span(request.choices[i].tokens).first(request.prompt_tokens)) {
+      text += model.pieces->piece(token);
+    }
+    tell(request, TextDelta{.choice = i, .text = utf8_sanitised(text)});
+  }
+}
+
+void LoopCore::finish_choice(Request& request, std::uint32_t index, Finish finish,
+                             sched::EndCause cause) {
+  Choice& choice = request.choices[index];
+  LARES_ASSERT(!choice.done, "choice {} ended twice", index);
+  choice.done = true;
+  choices_.erase(choice.sched);
+  sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
+  events_.emplace_back(sched::Ended{choice.sched, cause, event_keys_.emplace_back(choice.keys)});
+  if (cause != sched::EndCause::Finished) return;
+  TextDelta delta = choice.text.take();
+  delta.choice = index;
+  delta.finish = finish;
+  tell(request, std::move(delta));
+  const bool all = std::ranges::all_of(request.choices, &Choice::done);
+  if (all) end_request(request.id, store::Outcome::Done, std::nullopt, "");
+}
+
+void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error> error,
+                           std::string code) {
+  const auto it = requests_.find(id);
+  LARES_ASSERT(it != requests_.end(), "request {} ended twice", id.value);
+  Request& request = it->second;
+  const auto cause =
+      outcome == store::Outcome::Failed ? sched::EndCause::Failed : sched::EndCause::Cancelled;
+  for (std::uint32_t i = 0; i < request.choices.size(); ++i) {
+    Choice& choice = request.choices[i];
+    if (choice.done) continue;
+    // Not yet scheduled choices are unknown to the scheduler, which ignores their end.
+    const auto& owners = models_[request.model].seq_owner;
+    const bool open = choice.seq.value < owners.size() &&
+                      owners[choice.seq.value] == choice.sched && choice.sched.value != 0;
+    if (open) to_device(worker::Cancel{ModelId{request.model}, choice.seq});
+    finish_choice(request, i, Finish::None, cause);
+  }
+  const Instant at = now();
+  const std::string model =
+      request.accepted ? models_[request.model].entry.name : request.generation.model;
+  store::UsageRow row = request.usage_row(at, model);
+  row.outcome = outcome;
+  row.reason = code;
+  const auto seconds = [](Duration d) { return std::chrono::duration<double>(d).count(); };
+  request_seconds_->observe(seconds(row.clocks.total));
+  if (row.clocks.first_token.count() >= 0)
+    first_token_seconds_->observe(seconds(row.clocks.first_token));
+  if (row.clocks.queue_wait.count() >= 0) queue_seconds_->observe(seconds(row.clocks.queue_wait));
+  if (row.output_tokens > 1) {
+    token_seconds_->observe(seconds(row.clocks.inference) / (row.output_tokens - 1));
+  }
+  output_tokens_metric_->add(request.usage.output_tokens);
+  cached_tokens_metric_->add(request.usage.cached_tokens);
+  request.usage.prompt_tokens = request.prompt_tokens;
+  tell(request, Ended{request.usage, std::move(error), std::move(code)});
+  {
+    const std::lock_guard lock(snapshot_mutex_);
+    known_.erase(id);
+  }
+  requests_.erase(it);
+  usage_(std::move(row));
+}
+
+void LoopCore::fail_request(JobId id, Error error, std::string code) {
+  const bool refused = !requests_.at(id).accepted && error.code != Code::Io;
+  end_request(id, refused ? store::Outcome::Refused : store::Outcome::Failed, std::move(error),
+              std::move(code));
+}
+
+}  // namespace lares::server

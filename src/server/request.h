@@ -1,0 +1,57 @@
+// What the loop knows of one request on its way: plain data, owned by the loop thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/detokenizer.h"
+#include "server/generation.h"
+#include "store/usage.h"
+
+namespace lares::server {
+
+// One of a request's n texts; a job of the scheduler.
+struct Choice {
+  JobId sched;                       // Its id in the scheduler.
+  std::vector<std::int32_t> tokens;  // Prompt, then output. What a new worker is rebuilt from.
+  std::vector<std::uint64_t> keys;   // Prefix keys of `tokens`, as far as computed.
+  TextAssembler text{{}};
+  SeqId seq;
+  bool done = false;
+  engine::Sampling sampling;
+};
+
+struct Request {
+  enum class At : std::uint8_t {
+    Model,      // Waits until its model's file has been probed.
+    Text,       // With the text worker.
+    Scheduled,  // With the scheduler.
+  };
+
+  JobId id;
+  Generation generation;
+  std::shared_ptr<GenerationSink> sink;
+  At at = At::Model;
+  std::uint32_t model = 0;  // Index into the models.
+  std::uint32_t cls = 0;
+  bool accepted = false;            // The sink was told so.
+  std::uint32_t text_failures = 0;  // Text workers that died with it in hand.
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t output_max = 0;  // For each choice.
+  std::vector<Choice> choices;
+  Usage usage;
+  Duration device{};
+
+  // Moments on the loop's clock; nothing = not reached.
+  Instant accepted_at;
+  std::int64_t accepted_unix_ms = 0;
+  std::optional<Instant> text_from, scheduled_at, model_ready_at, first_run_at, first_token_at,
+      last_token_at;
+
+  [[nodiscard]] store::UsageRow usage_row(Instant now, const std::string& model_name) const;
+};
+
+}  // namespace lares::server
