@@ -1,6 +1,8 @@
 // A registry of counters, gauges and fixed-bucket histograms, and its Prometheus text form.
 //
-// Updating is lock-free; series are created up front or on first use of a label set (then a mutex).
+// Updating is lock-free, from any thread; series are created up front or on first use of a label
+// set (then a mutex). References stay valid for the registry's life. Asking for a name again with
+// another type is a bug.
 #pragma once
 
 #include <array>
@@ -52,10 +54,15 @@ class Histogram {
 // Label sets are written as they appear in the text form: `model="starter-chat",class="chat"`.
 class Metrics {
  public:
+  Metrics();
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
   Counter& counter(std::string_view name, std::string_view help, std::string_view labels = "");
   Gauge& gauge(std::string_view name, std::string_view help, std::string_view labels = "");
-  Histogram& histogram(std::string_view name, std::string_view help,
-                       std::span<const double> bounds, std::string_view labels = "");
+  Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
+                       std::string_view labels = "");
   // The text exposition format 0.0.4, families in the order of their names.
   [[nodiscard]] std::string text() const;
 
@@ -70,9 +77,10 @@ class Metrics {
 // One label, its value escaped: label("model", "a\"b") -> model="a\"b".
 std::string label(std::string_view name, std::string_view value);
 
-// Buckets of OpenTelemetry's gen_ai.server.* histograms, in seconds (semantic conventions 1.30).
+// Buckets of OpenTelemetry's gen_ai.server.request.duration, time_to_first_token and
+// time_per_output_token, in seconds (semantic conventions 1.30, gen-ai-metrics).
 extern const std::array<double, 14> kRequestDurationBuckets;
 extern const std::array<double, 16> kTimeToFirstTokenBuckets;
-extern const std::array<double, 12> kTimePerTokenBuckets;
+extern const std::array<double, 13> kTimePerTokenBuckets;
 
 }  // namespace lares::server

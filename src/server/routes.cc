@@ -1,0 +1,325 @@
+#include "server/routes.h"
+
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "core/assert.h"
+#include "core/text.h"
+#include "server/answer.h"
+#include "server/errors.h"
+#include "server/guard.h"
+#include "server/openai_request.h"
+#include "server/openai_sink.h"
+#include "server/usage_reader.h"
+
+namespace lares::server {
+namespace {
+
+constexpr std::string_view kWelcome =
+    R"(Lares is running: one accelerator for the whole household. Three things to try:
+
+  curl http://HOST/v1/models
+
+  curl http://HOST/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"messages":[{"role":"user","content":"Hello! Who are you?"}]}'
+
+  curl -N http://HOST/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"messages":[{"role":"user","content":"Tell me a story."}],"stream":true}'
+)";
+
+class Routes;
+
+// A path with at most one "{id}", at its end, which takes one segment.
+struct Route {
+  std::string_view method;
+  std::string_view path;
+  void (Routes::*run)(const std::shared_ptr<Answer>&, std::string_view id);
+};
+
+class Routes {
+ public:
+  Routes(Service& service, Metrics& metrics, RouteOptions options);
+
+  void handle(const std::shared_ptr<Exchange>& exchange);
+
+ private:
+  void no_route(Answer& answer, const std::string& allowed) const;
+
+  void chat(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void completion(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void generate(OpenAiForm form, const std::shared_ptr<Answer>& answer);
+  void cancel(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void models(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void model(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void health(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void ready(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void metrics_text(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void usage(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
+
+  static const std::array<Route, 13> kRoutes;
+
+  Service& service_;
+  Metrics& metrics_;
+  RouteOptions options_;
+  std::shared_ptr<HttpMetrics> http_metrics_;
+  std::optional<UsageReader> usage_reader_;
+};
+
+constexpr std::string_view kId = "{id}";
+
+const std::array<Route, 13> Routes::kRoutes = {{
+    {"GET", "/", &Routes::welcome},
+    {"POST", "/v1/chat/completions", &Routes::chat},
+    {"POST", "/v1/completions", &Routes::completion},
+    {"DELETE", "/v1/chat/completions/{id}", &Routes::cancel},
+    {"DELETE", "/v1/completions/{id}", &Routes::cancel},
+    {"DELETE", "/v1/jobs/{id}", &Routes::cancel},
+    {"GET", "/v1/models", &Routes::models},
+    {"GET", "/v1/models/{id}", &Routes::model},
+    {"GET", "/v1/usage", &Routes::usage},
+    {"GET", "/healthz", &Routes::health},
+    {"GET", "/health", &Routes::health},
+    {"GET", "/readyz", &Routes::ready},
+    {"GET", "/metrics", &Routes::metrics_text},
+}};
+
+// What stands for {id} in `path` ("" if the template has none); nothing if it does not fit. Names
+// of models may hold slashes.
+std::optional<std::string_view> match(std::string_view path_template, std::string_view path) {
+  if (!path_template.ends_with(kId)) {
+    if (path == path_template) return "";
+    return std::nullopt;
+  }
+  const std::string_view fixed = path_template.substr(0, path_template.size() - kId.size());
+  if (!path.starts_with(fixed) || path.size() == fixed.size()) return std::nullopt;
+  return path.substr(fixed.size());
+}
+
+void append_model(std::string& out, const ModelStatus& model) {
+  const auto quoted = [&out](std::string_view key, std::string_view value) {
+    fmt::format_to(std::back_inserter(out), "\"{}\":\"", key);
+    append_json_escaped(out, is_utf8(value) ? value : utf8_sanitised(value));
+    out += '"';
+  };
+  out += '{';
+  quoted("id", model.name);
+  fmt::format_to(std::back_inserter(out),
+                 ",\"object\":\"model\",\"created\":{},\"owned_by\":\"lares\",", model.created);
+  quoted("state", model.state);
+  out += ',';
+  if (!model.error.empty()) {
+    quoted("error", model.error);
+    out += ',';
+  }
+  quoted("architecture", model.info.architecture);
+  fmt::format_to(std::back_inserter(out),
+                 ",\"context_length\":{},\"parameters\":{},\"size_bytes\":{},\"generates\":{},"
+                 "\"embeds\":{}}}",
+                 model.context, model.info.parameters, model.info.weights.count,
+                 model.info.can.generates, model.info.can.embeds);
+}
+
+HttpResponse json_response(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
+ApiError not_found(std::string message, std::string error_code) {
+  ApiError error;
+  error.code = Code::NotFound;
+  error.message = std::move(message);
+  error.error_code = std::move(error_code);
+  return error;
+}
+
+std::optional<store::UsageBy> usage_by(std::string_view name) {
+  if (name == "member") return store::UsageBy::Member;
+  if (name == "class") return store::UsageBy::Class;
+  if (name == "model") return store::UsageBy::Model;
+  if (name == "day") return store::UsageBy::Day;
+  return std::nullopt;
+}
+
+Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
+    : service_(service),
+      metrics_(metrics),
+      options_(std::move(options)),
+      http_metrics_(std::make_shared<HttpMetrics>(metrics)) {
+  LARES_ASSERT(options_.now && options_.unix_seconds, "routes need clocks");
+  if (options_.usage) usage_reader_.emplace(options_.usage, options_.usage_queue_max);
+}
+
+void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
+  const auto answer = std::make_shared<Answer>(exchange, http_metrics_, options_.now);
+  const HttpRequest& request = exchange->request();
+  if (options_.keyless) {
+    if (const auto refused = guard_keyless(request)) return answer->fail(*refused);
+  }
+  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string allowed;
+  for (const Route& route : kRoutes) {
+    const auto id = match(route.path, request.path);
+    if (!id) continue;
+    answer->set_route(route.path);
+    if (route.method == method) return (this->*route.run)(answer, *id);
+    if (!allowed.empty()) allowed += ", ";
+    allowed += route.method;
+    if (route.method == "GET") allowed += ", HEAD";
+  }
+  no_route(*answer, allowed);
+}
+
+void Routes::no_route(Answer& answer, const std::string& allowed) const {
+  const HttpRequest& request = answer.request();
+  if (!allowed.empty()) {
+    ApiError error;
+    error.status = 405;
+    error.error_code = "method_not_allowed";
+    error.message = fmt::format("{} takes {}", request.path, allowed);
+    HttpResponse response = error_response(error);
+    response.headers.emplace_back("Allow", allowed);
+    return answer.respond(std::move(response));
+  }
+  std::vector<std::string_view> paths;
+  for (const Route& route : kRoutes) paths.push_back(route.path);
+  answer.fail(not_found(
+      fmt::format("there is nothing at `{}`{}", request.path, suggestion(request.path, paths)),
+      "route_not_found"));
+}
+
+void Routes::chat(const std::shared_ptr<Answer>& answer, std::string_view) {
+  generate(OpenAiForm::Chat, answer);
+}
+
+void Routes::completion(const std::shared_ptr<Answer>& answer, std::string_view) {
+  generate(OpenAiForm::Completion, answer);
+}
+
+void Routes::generate(OpenAiForm form, const std::shared_ptr<Answer>& answer) {
+  auto parsed = parse_openai_request(form, answer->request().body);
+  if (!parsed) return answer->fail(parsed.error());
+  const std::string_view cls = answer->request().header("x-lares-class");
+  if (!cls.empty()) parsed->generation.cls = cls;
+  ReplyHead head;
+  head.created = options_.unix_seconds();
+  head.fingerprint = options_.fingerprint;
+  const auto sink = std::make_shared<OpenAiSink>(answer, *parsed, std::move(head));
+  const JobId job = service_.submit(std::move(parsed->generation), sink);
+  answer->on_disconnect([this, job] { service_.cancel(job); });
+  sink->set_job(job);
+}
+
+void Routes::cancel(const std::shared_ptr<Answer>& answer, std::string_view id) {
+  const auto job = job_of_id(id);
+  if (!job || !service_.cancel(*job)) {
+    return answer->fail(
+        not_found(fmt::format("no job `{}` is waiting or running", id), "job_not_found"));
+  }
+  std::string body = "{\"id\":\"";
+  append_json_escaped(body, id);
+  body += "\",\"object\":\"job.cancelled\",\"deleted\":true}";
+  answer->respond(json_response(std::move(body)));
+}
+
+void Routes::models(const std::shared_ptr<Answer>& answer, std::string_view) {
+  std::string body = "{\"object\":\"list\",\"data\":[";
+  bool first = true;
+  for (const ModelStatus& model : service_.models()) {
+    if (!first) body += ',';
+    first = false;
+    append_model(body, model);
+  }
+  body += "]}";
+  answer->respond(json_response(std::move(body)));
+}
+
+void Routes::model(const std::shared_ptr<Answer>& answer, std::string_view id) {
+  const std::vector<ModelStatus> models = service_.models();
+  std::vector<std::string_view> names;
+  for (const ModelStatus& model : models) {
+    names.push_back(model.name);
+    if (model.name != id) continue;
+    std::string body;
+    append_model(body, model);
+    return answer->respond(json_response(std::move(body)));
+  }
+  ApiError error = not_found(fmt::format("there is no model `{}`{}", id, suggestion(id, names)),
+                             "model_not_found");
+  error.param = "model";
+  answer->fail(error);
+}
+
+void Routes::health(const std::shared_ptr<Answer>& answer, std::string_view) {
+  answer->respond(json_response("{\"status\":\"ok\"}"));
+}
+
+void Routes::ready(const std::shared_ptr<Answer>& answer, std::string_view) {
+  const ServiceStatus status = service_.status();
+  if (status.ready) return answer->respond(json_response("{\"status\":\"ready\"}"));
+  ApiError error;
+  error.code = Code::Unavailable;
+  error.error_code = "not_ready";
+  error.message = "not ready: " + status.reason;
+  answer->fail(error);
+}
+
+void Routes::metrics_text(const std::shared_ptr<Answer>& answer, std::string_view) {
+  const ServiceStatus status = service_.status();
+  const auto set = [this](std::string_view name, std::string_view help, double value,
+                          std::string_view labels = "") {
+    metrics_.gauge(name, help, labels).set(value);
+  };
+  set("lares_ready", "1 while the default model can be used.", status.ready ? 1 : 0);
+  set("lares_jobs_waiting", "Jobs accepted and not yet running.", status.waiting);
+  set("lares_jobs_running", "Jobs that take part in steps.", status.running);
+  const std::string_view restarts = "Times a worker process was started anew.";
+  set("lares_worker_restarts", restarts, static_cast<double>(status.device_restarts),
+      label("worker", "device"));
+  set("lares_worker_restarts", restarts, static_cast<double>(status.text_restarts),
+      label("worker", "text"));
+  HttpResponse response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = metrics_.text();
+  answer->respond(std::move(response));
+}
+
+void Routes::usage(const std::shared_ptr<Answer>& answer, std::string_view) {
+  const std::string name = query_value(answer->request().query, "by").value_or("member");
+  const auto by = usage_by(name);
+  if (!by) {
+    ApiError error;
+    error.param = "by";
+    error.message = fmt::format("`by` must be member, class, model or day, not `{}`", name);
+    return answer->fail(error);
+  }
+  if (usage_reader_) return usage_reader_->ask(*by, answer);
+  ApiError error;
+  error.code = Code::Unavailable;
+  error.message = "this server keeps no usage ledger";
+  answer->fail(error);
+}
+
+void Routes::welcome(const std::shared_ptr<Answer>& answer, std::string_view) {
+  HttpResponse response;
+  response.content_type = "text/plain; charset=utf-8";
+  response.body = kWelcome;
+  const std::string_view host = answer->request().header("host");
+  for (auto at = response.body.find("HOST"); at != std::string::npos;
+       at = response.body.find("HOST", at + host.size())) {
+    response.body.replace(at, 4, host);
+  }
+  answer->respond(std::move(response));
+}
+
+}  // namespace
+
+HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options) {
+  const auto routes = std::make_shared<Routes>(service, metrics, std::move(options));
+  return [routes](const std::shared_ptr<Exchange>& exchange) { routes->handle(exchange); };
+}
+
+}  // namespace lares::server

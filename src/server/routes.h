@@ -1,0 +1,40 @@
+// From a path to what is done about it: the HTTP interface of the server.
+//
+// The handler runs on the I/O thread and never blocks: work goes to the Service, what reads the
+// disk to a small thread of its own. Every answer carries X-Request-Id: of a generation its job's
+// number (which DELETE takes), of anything else a number of the HTTP server's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "core/types.h"
+#include "server/http.h"
+#include "server/metrics.h"
+#include "server/service.h"
+#include "store/usage.h"
+
+namespace lares::server {
+
+struct RouteOptions {
+  // Sums the ledger; called on a thread of the routes, one call at a time. Empty: 503.
+  std::function<Result<std::vector<store::UsageSum>>(store::UsageBy)> usage;
+  // The timeline's present, for latencies. Required.
+  std::function<Instant()> now;
+  // Wall clock, in Unix seconds, for `created`. Required.
+  std::function<std::uint64_t()> unix_seconds;
+  // Whether requests must pass the checks of a server without keys (server/guard.h).
+  bool keyless = true;
+  // "system_fingerprint" of the answers: name and version of this program.
+  std::string fingerprint = "lares";
+  // Questions to the ledger that may wait; the next is answered 429.
+  std::uint32_t usage_queue_max = 32;
+};
+
+// `service` and `metrics` must outlive every server the handler is given to.
+HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options);
+
+}  // namespace lares::server
