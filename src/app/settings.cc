@@ -126,6 +126,17 @@ std::string wrapped(std::string_view text, std::string_view indent) {
   return out + fmt::format("{}{}\n", indent, line);
 }
 
+// "16 KiB" rather than "16.0 KiB": limits are round numbers.
+std::string round_text(std::string text) {
+  const std::size_t dot = text.find('.');
+  const std::size_t blank = text.find(' ');
+  if (dot != std::string::npos && blank != std::string::npos &&
+      text.find_first_not_of('0', dot + 1) == blank) {
+    text.erase(dot, blank - dot);
+  }
+  return text;
+}
+
 std::string_view section_of(const Setting& setting) {
   return setting.key.substr(0, setting.key.find('.'));
 }
@@ -198,11 +209,11 @@ std::string range_text(const Setting& setting) {
   const auto least = static_cast<std::int64_t>(setting.least);
   const auto most = static_cast<std::int64_t>(setting.most);
   if (setting.form == Form::Size) {
-    return fmt::format("{} .. {}", format_bytes(least), format_bytes(most));
+    return fmt::format("{} .. {}", round_text(format_bytes(least)), round_text(format_bytes(most)));
   }
   if (std::holds_alternative<Duration Config::*>(setting.target)) {
-    return fmt::format("{} .. {}", format_duration(Duration(least)),
-                       format_duration(Duration(most)));
+    return fmt::format("{} .. {}", round_text(format_duration(Duration(least))),
+                       round_text(format_duration(Duration(most))));
   }
   return fmt::format("{} .. {}", setting.least, static_cast<double>(setting.most));
 }
@@ -221,11 +232,10 @@ std::string settings_help() {
     out += fmt::format("  {} {}   (file: {})\n", setting.flag, placeholder(setting), setting.key);
     out += wrapped(setting.meaning, "      ");
     const std::string range = range_text(setting);
-    const std::string fallback =
-        setting.fallback.empty() ? "" : fmt::format("Default {}. ", setting.fallback);
-    out +=
-        wrapped(fmt::format("{}{}{}", fallback, range.empty() ? "" : range + ". ", setting.reason),
-                "      ");
+    std::string facts = setting.fallback.empty() ? "" : fmt::format("Default {}", setting.fallback);
+    if (!range.empty()) facts += fmt::format("{}{}", facts.empty() ? "" : "; ", range);
+    if (!facts.empty()) facts += ". ";
+    out += wrapped(facts + std::string(setting.reason), "      ");
   }
   return out;
 }
