@@ -58,9 +58,18 @@ Result<> check_file(const std::string& path) {
   return {};
 }
 
-std::string first_line(const char* text) {
-  const std::string_view all(text);
-  return std::string(all.substr(0, std::min<std::size_t>(all.find('\n'), 300)));
+// What an exception of the template engine says, without the piece of template and the wrapping
+// around it: "...\nError: Jinja Exception: roles must alternate" -> "roles must alternate".
+std::string reason_of(const std::exception& error) {
+  constexpr std::size_t kMost = 300;
+  std::string_view text(error.what());
+  for (const std::string_view mark : {"Jinja Exception: ", "Error: "}) {
+    const std::size_t at = text.rfind(mark);
+    if (at == std::string_view::npos) continue;
+    text.remove_prefix(at + mark.size());
+    break;
+  }
+  return std::string(text.substr(0, std::min(text.find('\n'), kMost)));
 }
 
 // Tokens whose text is recognised only where special tokens are parsed (llama-vocab.cpp,
@@ -196,7 +205,7 @@ Result<Vocabulary> LlamaText::load(ModelId model, const std::string& path) {
     opened->templates = common_chat_templates_init(opened->model.get(), "");
   } catch (const std::exception& error) {
     // A model whose template is broken can still complete plain text.
-    opened->template_error = first_line(error.what());
+    opened->template_error = reason_of(error);
   }
   Vocabulary table = make_vocabulary(model, opened->vocab());
   table.has_chat_template = llama_model_chat_template(opened->model.get(), nullptr) != nullptr;
@@ -224,7 +233,7 @@ Result<Rendered> LlamaText::render(const RenderChat& chat) {
     return rendered;
   } catch (const std::exception& error) {
     return fail(Code::Invalid,
-                fmt::format("the model's chat template refused: {}", first_line(error.what())));
+                fmt::format("the model's chat template refused: {}", reason_of(error)));
   }
 }
 
