@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/assert.h"
@@ -24,28 +25,39 @@ float tamed(float x) {
   return std::min(x, kGreatest);
 }
 
-struct RowMax {
-  float max = kNothing;
-  bool wild = false;  // Holds a NaN or +inf.
-};
+// Rows are looked at in blocks of this many, four numbers an instruction: with a vocabulary of
+// 152,000 and 16 rows a step, the scan is what sampling costs.
+constexpr std::size_t kBlock = 16;
+using Four = float __attribute__((vector_size(16)));  // g++ and clang.
 
-// Four lanes, so that the compiler can keep them apart; NaN never passes a comparison.
-RowMax row_max(std::span<const float> row) {
-  float lanes[4] = {kNothing, kNothing, kNothing, kNothing};
-  unsigned wild = 0;
-  const std::size_t whole = row.size() / 4 * 4;
-  for (std::size_t i = 0; i < whole; i += 4) {
-    for (std::size_t lane = 0; lane < 4; ++lane) {
-      const float x = row[i + lane];
-      wild |= static_cast<unsigned>(!(x <= kGreatest));
-      lanes[lane] = x > lanes[lane] ? x : lanes[lane];
-    }
+Four load(const float* x) {
+  Four four;
+  std::memcpy(&four, x, sizeof four);
+  return four;
+}
+
+// The greatest of a block without NaNs.
+float block_max(const float* x) {
+  const Four a = load(x), b = load(x + 4), c = load(x + 8), d = load(x + 12);
+  const Four ab = a > b ? a : b;
+  const Four cd = c > d ? c : d;
+  const Four all = ab > cd ? ab : cd;
+  return std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
+}
+
+// Whether a row holds a NaN or +inf: times 0 these give NaN, which a sum keeps. -inf, which is
+// legal, is lifted first.
+bool is_wild(std::span<const float> row) {
+  constexpr Four kLowest = {-kGreatest, -kGreatest, -kGreatest, -kGreatest};
+  Four sum = {0, 0, 0, 0};
+  std::size_t i = 0;
+  for (; i + 4 <= row.size(); i += 4) {
+    const Four x = load(&row[i]);
+    sum += (x < kLowest ? kLowest : x) * 0.0F;
   }
-  for (std::size_t i = whole; i < row.size(); ++i) {
-    wild |= static_cast<unsigned>(!(row[i] <= kGreatest));
-    lanes[0] = row[i] > lanes[0] ? row[i] : lanes[0];
-  }
-  return {std::max(std::max(lanes[0], lanes[1]), std::max(lanes[2], lanes[3])), wild != 0};
+  float rest = 0;
+  for (; i < row.size(); ++i) rest += std::max(row[i], -kGreatest) * 0.0F;
+  return !(sum[0] + sum[1] + sum[2] + sum[3] + rest == 0);
 }
 
 // log(sum(exp(row - max))).
@@ -155,12 +167,18 @@ void Sampler::select_best(std::span<const float> logits, std::size_t n) {
     candidates_.push_back({logits[i], static_cast<std::int32_t>(i)});
   }
   std::make_heap(candidates_.begin(), candidates_.end(), better);
-  for (std::size_t i = n; i < logits.size(); ++i) {
-    if (!(logits[i] > candidates_.front().logit)) continue;
+  const auto offer = [&](std::size_t i) {
+    if (!(logits[i] > candidates_.front().logit)) return;
     std::pop_heap(candidates_.begin(), candidates_.end(), better);
     candidates_.back() = {logits[i], static_cast<std::int32_t>(i)};
     std::push_heap(candidates_.begin(), candidates_.end(), better);
+  };
+  std::size_t i = n;
+  for (; i + kBlock <= logits.size(); i += kBlock) {
+    if (!(block_max(&logits[i]) > candidates_.front().logit)) continue;
+    for (std::size_t j = i; j < i + kBlock; ++j) offer(j);
   }
+  for (; i < logits.size(); ++i) offer(i);
   std::sort_heap(candidates_.begin(), candidates_.end(), better);
 }
 
@@ -266,7 +284,7 @@ std::int32_t Sampler::choose(std::span<const float> logits, const engine::Sampli
 Sampled Sampler::sample(const SampleRequest& request, const engine::Sampling& sampling) {
   const std::span<float> logits = request.logits;
   LARES_ASSERT(!logits.empty(), "a row of logits has no entries");
-  if (row_max(logits).wild) {
+  if (is_wild(logits)) {
     for (float& x : logits) x = tamed(x);
   }
   apply_penalties(request, sampling);
