@@ -57,14 +57,16 @@ struct Builder {
   bool too_many = false;
   bool out_of_range = false;
 
-  bool push(Value value, error_code& ec) {
+  // Built in place: g++ 12 takes the moved-from variant for uninitialised otherwise.
+  template <class T>
+  bool push(T&& value, error_code& ec) {
     if (values_left == 0) {
       too_many = true;
       ec = boost::json::error::array_too_large;
       return false;
     }
     --values_left;
-    values.push_back(std::move(value));
+    values.emplace_back(std::forward<T>(value));
     return true;
   }
 
@@ -76,7 +78,7 @@ struct Builder {
     const auto from = values.end() - static_cast<std::ptrdiff_t>(n);
     Array array(std::make_move_iterator(from), std::make_move_iterator(values.end()));
     values.erase(from, values.end());
-    return push(Value(std::move(array)), ec);
+    return push(std::move(array), ec);
   }
   bool on_object_end(std::size_t n, error_code& ec) {
     Object object;
@@ -90,7 +92,7 @@ struct Builder {
     values.resize(value_at);
     keys.resize(key_at);
     keep_last_of_each(object);
-    return push(Value(std::move(object)), ec);
+    return push(std::move(object), ec);
   }
   bool on_string_part(string_view s, std::size_t, error_code&) {
     part.append(s.data(), s.size());
@@ -98,7 +100,7 @@ struct Builder {
   }
   bool on_string(string_view s, std::size_t, error_code& ec) {
     part.append(s.data(), s.size());
-    return push(Value(std::exchange(part, {})), ec);
+    return push(std::exchange(part, {}), ec);
   }
   bool on_key_part(string_view s, std::size_t, error_code&) {
     part.append(s.data(), s.size());
@@ -110,18 +112,18 @@ struct Builder {
     return true;
   }
   bool on_number_part(string_view, error_code&) { return true; }
-  bool on_int64(std::int64_t i, string_view, error_code& ec) { return push(Value(i), ec); }
-  bool on_uint64(std::uint64_t u, string_view, error_code& ec) { return push(Value(u), ec); }
+  bool on_int64(std::int64_t i, string_view, error_code& ec) { return push(i, ec); }
+  bool on_uint64(std::uint64_t u, string_view, error_code& ec) { return push(u, ec); }
   bool on_double(double d, string_view, error_code& ec) {
     if (!std::isfinite(d)) {
       out_of_range = true;
       ec = boost::json::error::not_exact;
       return false;
     }
-    return push(Value(d), ec);
+    return push(d, ec);
   }
-  bool on_bool(bool b, error_code& ec) { return push(Value(b), ec); }
-  bool on_null(error_code& ec) { return push(Value(nullptr), ec); }
+  bool on_bool(bool b, error_code& ec) { return push(b, ec); }
+  bool on_null(error_code& ec) { return push(nullptr, ec); }
   bool on_comment_part(string_view, error_code&) { return true; }
   bool on_comment(string_view, error_code&) { return true; }
 };

@@ -67,7 +67,7 @@ Value read_message(const Value& value, std::size_t index, Problem& problem) {
     return out;
   }
   if (std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end()) {
-    message.note("role", fmt::format("must be one of system, developer, user, assistant, tool{}",
+    message.note("role", fmt::format("must be one of system, developer, user, assistant, tool.{}",
                                      suggestion(*role, kRoles)));
     return out;
   }

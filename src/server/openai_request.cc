@@ -226,13 +226,15 @@ ApiError bad_body(Error error) {
 
 }  // namespace
 
-tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std::string_view text) {
-  auto parsed = json::parse(text);
+tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std::string_view text,
+                                                           const RequestDefaults& defaults) {
+  auto parsed = json::parse(text, {.depth = defaults.json_depth});
   if (!parsed) return tl::unexpected(bad_body(std::move(parsed.error())));
   Problem problem;
   const Fields body(*parsed, "", problem);
   OpenAiRequest out;
   out.form = form;
+  out.generation.sampling = defaults.sampling;
   if (const std::string* model = body.string("model")) out.generation.model = *model;
   read_sampling(body, out.generation);
   read_limits(body, out.generation);

@@ -31,6 +31,13 @@ inline constexpr std::int64_t kTopLogprobsMax = 20;
 inline constexpr std::size_t kLogitBiasMax = 1024;
 inline constexpr std::size_t kMessagesMax = 4096;
 
-tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std::string_view body);
+// What a request that does not say otherwise gets, and what a body may look like.
+struct RequestDefaults {
+  engine::Sampling sampling;
+  std::uint32_t json_depth = 32;
+};
+
+tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std::string_view body,
+                                                           const RequestDefaults& defaults = {});
 
 }  // namespace lares::server

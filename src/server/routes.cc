@@ -187,7 +187,7 @@ void Routes::no_route(Answer& answer, const std::string& allowed) const {
   std::vector<std::string_view> paths;
   for (const Route& route : kRoutes) paths.push_back(route.path);
   answer.fail(not_found(
-      fmt::format("there is nothing at `{}`{}", request.path, suggestion(request.path, paths)),
+      fmt::format("there is nothing at `{}`.{}", request.path, suggestion(request.path, paths)),
       "route_not_found"));
 }
 
@@ -200,7 +200,7 @@ void Routes::completion(const std::shared_ptr<Answer>& answer, std::string_view)
 }
 
 void Routes::generate(OpenAiForm form, const std::shared_ptr<Answer>& answer) {
-  auto parsed = parse_openai_request(form, answer->request().body);
+  auto parsed = parse_openai_request(form, answer->request().body, options_.defaults);
   if (!parsed) return answer->fail(parsed.error());
   const std::string_view cls = answer->request().header("x-lares-class");
   if (!cls.empty()) parsed->generation.cls = cls;
@@ -247,7 +247,7 @@ void Routes::model(const std::shared_ptr<Answer>& answer, std::string_view id) {
     append_model(body, model);
     return answer->respond(json_response(std::move(body)));
   }
-  ApiError error = not_found(fmt::format("there is no model `{}`{}", id, suggestion(id, names)),
+  ApiError error = not_found(fmt::format("there is no model `{}`.{}", id, suggestion(id, names)),
                              "model_not_found");
   error.param = "model";
   answer->fail(error);

@@ -14,6 +14,7 @@
 #include "core/types.h"
 #include "server/http.h"
 #include "server/metrics.h"
+#include "server/openai_request.h"
 #include "server/service.h"
 #include "store/usage.h"
 
@@ -28,6 +29,8 @@ struct RouteOptions {
   std::function<std::uint64_t()> unix_seconds;
   // Whether requests must pass the checks of a server without keys (server/guard.h).
   bool keyless = true;
+  // What requests that do not say otherwise get.
+  RequestDefaults defaults;
   // "system_fingerprint" of the answers: name and version of this program.
   std::string fingerprint = "lares";
   // Questions to the ledger that may wait; the next is answered 429.
