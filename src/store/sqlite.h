@@ -55,8 +55,8 @@ class Statement {
 
 class Database {
  public:
-  // Opens, or creates when ReadWrite, the file. Errors: NotFound (ReadOnly and absent), Io with the
-  // path and the system's reason, Corrupt.
+  // Opens, or creates when ReadWrite, the file. Errors: Io with the path and the system's reason,
+  // Corrupt.
   static Result<Database> open(const std::string& path, Access access);
 
   Result<Statement> prepare(std::string_view sql);

@@ -15,7 +15,7 @@ namespace lares::fuzz {
 namespace {
 
 constexpr std::uint64_t kSeed = 20260;
-constexpr int kRounds = 60000;
+constexpr int kRounds = 400000;
 
 std::vector<std::string> seed_frames() {
   std::vector<std::string> frames;
