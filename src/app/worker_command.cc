@@ -105,7 +105,7 @@ Result<std::unique_ptr<text::TextEngine>> make_text(const Options& options) {
     return std::make_unique<text::ByteText>(bytes);
   }
 #ifdef LARES_HAS_LLAMA
-  return TRY(text::LlamaText::create());
+  return std::make_unique<text::LlamaText>();
 #else
   return fail(Code::Unsupported, "this program was built without llama.cpp; there is --engine sim");
 #endif

@@ -8,11 +8,19 @@
 namespace lares::server {
 namespace {
 
+text::Vocabulary vocabulary(std::vector<std::uint32_t> offsets, std::string bytes,
+                            std::vector<std::uint8_t> flags) {
+  text::Vocabulary v;
+  v.offsets = std::move(offsets);
+  v.bytes = std::move(bytes);
+  v.flags = std::move(flags);
+  return v;
+}
+
 TEST(PieceTable, RefusesOffsetsThatDoNotAddUp) {
-  EXPECT_FALSE(PieceTable::create({.offsets = {0, 2}, .bytes = "abc", .flags = {0}}).has_value());
-  EXPECT_FALSE(
-      PieceTable::create({.offsets = {0, 4, 3}, .bytes = "abc", .flags = {0, 0}}).has_value());
-  const auto table = PieceTable::create({.offsets = {0, 2, 3}, .bytes = "abc", .flags = {0, 1}});
+  EXPECT_FALSE(PieceTable::create(vocabulary({0, 2}, "abc", {0})).has_value());
+  EXPECT_FALSE(PieceTable::create(vocabulary({0, 4, 3}, "abc", {0, 0})).has_value());
+  const auto table = PieceTable::create(vocabulary({0, 2, 3}, "abc", {0, 1}));
   ASSERT_TRUE(table.has_value());
   EXPECT_EQ(table->piece(0), "ab");
   EXPECT_TRUE(table->ends_generation(1));

@@ -307,6 +307,12 @@ void LoopCore::perform(const sched::Reject& action) {
                                                                model.entry.name, model.error)},
                           "model_failed");
     case sched::Reason::NeverFits:
+      // Its length was a guess made before the pool's size was known.
+      if (!request.generation.max_tokens &&
+          request.prompt_tokens + sched::kBlockTokens <= model.pool_tokens) {
+        for (const Choice& c : request.choices) choices_.erase(c.sched);
+        return schedule(request);
+      }
       return fail_request(request.id, Error{Code::Invalid, too_long_for_pool(request)},
                           "kv_never_fits");
     case sched::Reason::FailedRepeatedly:

@@ -1,0 +1,59 @@
+// lares: one accelerator, the whole household.
+#include <array>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "app/serve_command.h"
+#include "app/usage_command.h"
+#include "app/worker_command.h"
+#include "core/text.h"
+
+namespace {
+
+constexpr std::string_view kHelp =
+    "lares - one accelerator, the whole household\n"
+    "\n"
+    "  lares serve [FLAGS]    start the server; `lares serve --help` names every setting\n"
+    "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
+    "  lares help             this text\n"
+    "  lares version\n";
+
+constexpr std::array<std::string_view, 4> kVerbs{"serve", "usage", "help", "version"};
+
+// Our own binary, however it was called: the workers are started from it.
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string() : path.string();
+}
+
+int run(std::string_view verb, std::span<const std::string> arguments) {
+  if (verb == "serve") return lares::app::run_serve_command(arguments, own_path());
+  if (verb == "worker") return lares::app::run_worker_command(arguments);
+  if (verb == "usage") return lares::app::run_usage_command(arguments);
+  if (verb == "version" || verb == "--version") {
+    fmt::print("lares {}\n", LARES_VERSION);
+    return 0;
+  }
+  if (verb == "help" || verb == "--help" || verb == "-h") {
+    fmt::print("{}", kHelp);
+    return 0;
+  }
+  fmt::print(stderr, "lares: there is no command `{}`.{}\n\n{}", verb,
+             lares::suggestion(verb, kVerbs), kHelp);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty()) {
+    fmt::print("{}", kHelp);
+    return 2;
+  }
+  return run(arguments.front(), std::span(arguments).subspan(1));
+}

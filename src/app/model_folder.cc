@@ -1,0 +1,79 @@
+#include "app/model_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+
+#include <fmt/format.h>
+
+namespace lares::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDepthMax = 3;
+
+struct File {
+  std::string path, stem, name;
+  std::uintmax_t bytes = 0;
+};
+
+// "x-00001-of-00003" -> "x"; nothing for the later files of a split model.
+bool strip_split(std::string& stem) {
+  static const std::regex split("^(.*)-([0-9]{5})-of-[0-9]{5}$");
+  std::smatch match;
+  if (!std::regex_match(stem, match, split)) return true;
+  const bool first = match[2] == "00001";
+  stem = match[1].str();
+  return first;
+}
+
+std::string without_quantisation(const std::string& stem) {
+  static const std::regex suffix(
+      "[-._](q[0-9]_[0-9k](_[a-z]+)?|iq[0-9]_[a-z]+|f16|f32|bf16|mxfp4(_moe)?)$",
+      std::regex::icase);
+  return std::regex_replace(stem, suffix, "");
+}
+
+}  // namespace
+
+Result<std::vector<FoundModel>> find_models(const std::string& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return fail(Code::NotFound,
+                fmt::format("the models folder {} does not exist; create it, or name another "
+                            "with --models",
+                            folder));
+  }
+  std::vector<File> files;
+  auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied,
+                                             error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (it.depth() >= kDepthMax) it.disable_recursion_pending();
+    if (it->path().extension() != ".gguf") continue;
+    File file{.path = it->path().string(), .stem = it->path().stem().string(), .name = {}};
+    std::error_code size_error;
+    file.bytes = fs::file_size(it->path(), size_error);
+    if (!strip_split(file.stem)) continue;
+    file.name = without_quantisation(file.stem);
+    files.push_back(std::move(file));
+  }
+  if (error) {
+    return fail(Code::Io,
+                fmt::format("the models folder {} cannot be read: {}", folder, error.message()));
+  }
+  std::ranges::sort(files, {}, &File::path);
+  std::map<std::string, const File*> smallest;
+  for (const File& file : files) {
+    const File*& best = smallest[file.name];
+    if (best == nullptr || file.bytes < best->bytes) best = &file;
+  }
+  std::vector<FoundModel> found;
+  for (const File& file : files) {
+    found.push_back({smallest[file.name] == &file ? file.name : file.stem, file.path});
+  }
+  return found;
+}
+
+}  // namespace lares::app

@@ -1,0 +1,207 @@
+#include "app/serve_command.h"
+
+#include <sys/stat.h>
+#include <csignal>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "app/config.h"
+#include "app/model_folder.h"
+#include "app/settings.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "sched/policy.h"
+#include "server/http.h"
+#include "server/loop.h"
+#include "server/metrics.h"
+#include "server/routes.h"
+#include "server/usage_recorder.h"
+#include "store/usage.h"
+#include "worker/supervisor.h"
+
+namespace lares::app {
+namespace {
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+Instant steady_now() {
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+}
+
+std::uint64_t unix_seconds() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(
+      duration_cast<seconds>(system_clock::now().time_since_epoch()).count());
+}
+
+LogLevel level_of(std::string_view name) {
+  if (name == "debug") return LogLevel::Debug;
+  if (name == "warn") return LogLevel::Warn;
+  if (name == "error") return LogLevel::Error;
+  return LogLevel::Info;
+}
+
+// The configured models first, then what the folder holds and the configuration does not name.
+Result<std::vector<server::ModelEntry>> models_of(const Config& config) {
+  std::vector<server::ModelEntry> models;
+  for (const ConfiguredModel& m : config.models) {
+    models.push_back(
+        {m.name, m.path, m.context, m.pool_tokens == 0 ? config.pool_tokens : m.pool_tokens});
+  }
+  if (!config.models_folder.empty()) {
+    for (const FoundModel& m : TRY(find_models(config.models_folder))) {
+      const bool known = std::ranges::any_of(
+          models, [&](const auto& other) { return other.name == m.name || other.path == m.path; });
+      if (!known)
+        models.push_back({.name = m.name, .path = m.path, .pool_tokens = config.pool_tokens});
+    }
+  }
+  if (models.empty() && config.engine == "sim") models.push_back({.name = "sim", .path = "sim"});
+  if (models.empty()) {
+    return fail(Code::NotFound,
+                fmt::format("there is no GGUF file in {}; put a model there, or name "
+                            "another folder with --models",
+                            config.models_folder));
+  }
+  const auto named = [&](const auto& m) { return m.name == config.default_model; };
+  if (!config.default_model.empty() && std::ranges::none_of(models, named)) {
+    std::vector<std::string_view> names;
+    for (const auto& m : models) names.push_back(m.name);
+    return fail(Code::NotFound,
+                fmt::format("models.default names `{}`, which is not there.{}",
+                            config.default_model, suggestion(config.default_model, names)));
+  }
+  return models;
+}
+
+server::LoopOptions loop_options(const Config& config, std::vector<server::ModelEntry> models) {
+  server::LoopOptions options;
+  options.scheduler.policy = config.policy;
+  options.scheduler.jobs_max = config.jobs;
+  options.scheduler.running_max = config.sequences;
+  options.scheduler.step_tokens = config.step_tokens;
+  options.scheduler.runs_in_flight = config.runs_in_flight;
+  options.models = std::move(models);
+  options.default_model = config.default_model;
+  options.classes = config.classes;
+  options.output_tokens = config.output_tokens;
+  options.prompt_bytes_max = config.prompt_bytes;
+  options.text_limit = config.text_limit;
+  options.event_log = config.event_log;
+  std::random_device random;
+  options.seed = (std::uint64_t{random()} << 32U) | random();
+  return options;
+}
+
+server::HttpOptions http_options(const Config& config) {
+  return {.address = config.address,
+          .port = config.port,
+          .header_bytes_max = config.header_bytes,
+          .body_bytes_max = config.body_bytes,
+          .header_limit = config.header_time,
+          .body_limit = config.body_time,
+          .idle_limit = config.idle_time,
+          .write_limit = config.write_time,
+          .stream_buffer_max = config.stream_buffer,
+          .connections_max = config.connections};
+}
+
+Result<std::shared_ptr<worker::WorkerFactory>> make_workers(const Config& config,
+                                                            const std::string& executable) {
+  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t threads = config.threads == 0 ? cores : config.threads;
+  worker::ProcessOptions options;
+  options.executable = executable;
+  options.device_arguments = {"--threads", std::to_string(threads)};
+  options.engine = config.engine;
+  return std::shared_ptr<worker::WorkerFactory>(worker::process_workers(std::move(options)));
+}
+
+server::RouteOptions route_options(const Config& config) {
+  server::RouteOptions options;
+  options.now = steady_now;
+  options.unix_seconds = unix_seconds;
+  options.usage = [data = config.data](store::UsageBy by) -> Result<std::vector<store::UsageSum>> {
+    auto ledger = TRY(store::UsageLedger::open_existing(data));
+    return ledger->sum(by);
+  };
+  options.defaults.json_depth = config.json_depth;
+  options.defaults.sampling.temperature = static_cast<float>(config.temperature);
+  options.defaults.sampling.top_k = config.top_k;
+  options.defaults.sampling.top_p = static_cast<float>(config.top_p);
+  options.defaults.sampling.min_p = static_cast<float>(config.min_p);
+  return options;
+}
+
+// Blocks until the process is asked to stop.
+void wait_for_signal(const sigset_t& signals) {
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  log_info("stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
+}
+
+Result<> serve(const Config& config, const std::string& executable, const sigset_t& signals) {
+  if (!is_loopback(config.address)) {
+    return fail(Code::Forbidden,
+                fmt::format("{} can be reached from other machines, and this server has no "
+                            "keys to tell people apart; listen on 127.0.0.1",
+                            config.address));
+  }
+  auto models = TRY(models_of(config));
+  auto recorder =
+      std::make_shared<server::UsageRecorder>(TRY(store::UsageLedger::open(config.data)));
+  server::Metrics metrics;
+  auto workers = TRY(make_workers(config, executable));
+  auto loop = TRY(server::start_loop(
+      loop_options(config, std::move(models)), std::move(workers),
+      [recorder](store::UsageRow row) { recorder->record(std::move(row)); }, metrics));
+  auto http = TRY(server::HttpServer::create(
+      http_options(config), server::make_routes(*loop, metrics, route_options(config))));
+  const bool v6 = config.address.find(':') != std::string::npos;
+  fmt::print("listening on http://{}:{}\n", v6 ? "[" + config.address + "]" : config.address,
+             http->port());
+  std::fflush(stdout);
+  wait_for_signal(signals);
+  loop.reset();  // Ends what runs, so that every client gets its last event before the sockets
+                 // close.
+  http.reset();
+  return {};
+}
+
+}  // namespace
+
+int run_serve_command(std::span<const std::string> arguments, const std::string& executable) {
+  const auto config = load_config(arguments);
+  if (!config) {
+    fmt::print(stderr, "lares serve: {}\n", config.error().message);
+    return 2;
+  }
+  if (config->help) {
+    fmt::print("{}", settings_help());
+    return 0;
+  }
+  set_log_level(level_of(config->log_level));
+  // Blocked before any thread starts, so that only wait_for_signal takes them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  const auto served = serve(*config, executable, signals);
+  if (served) return 0;
+  fmt::print(stderr, "lares serve: {}\n", served.error().message);
+  return served.error().code == Code::Invalid || served.error().code == Code::Forbidden ? 2 : 1;
+}
+
+}  // namespace lares::app
