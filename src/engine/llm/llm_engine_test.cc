@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <map>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <llama-cpp.h>
@@ -457,6 +457,55 @@ TEST_F(LlmEngineTest, LoadAndUnload) {
   EXPECT_EQ(engine_->memory().models.size(), 2U);
   ASSERT_TRUE(engine_->unload(ModelId{8}));
   EXPECT_EQ(engine_->run(run).error().code, Code::NotFound);
+}
+
+TEST_F(LlmEngineTest, ModelsLoadBesideRunningOnes) {
+  // One thread loads and unloads its models while this one's stream goes on, with the same text.
+  const auto prompt = chat("Tell me a bedtime story.");
+  open(0, prompt);
+  const auto alone = generate(0, 60);
+  std::atomic<int> loads{0};
+  std::thread other([&] {
+    for (std::uint32_t i = 1; i <= 3; ++i) {
+      engine::LoadSpec spec;
+      spec.model = ModelId{100 + i};
+      spec.path = i == 2 ? "/nowhere.gguf" : kPath;
+      spec.sequences = 2;
+      spec.pool_tokens = 1024;
+      loads += engine_->load(spec) ? 1 : 0;
+    }
+  });
+  open(1, prompt);
+  const auto beside = generate(1, 60);
+  other.join();
+  EXPECT_EQ(loads, 2);
+  expect_same_text(alone, beside);
+  EXPECT_EQ(engine_->memory().models.size(), 3U);
+  EXPECT_TRUE(engine_->unload(ModelId{101}));
+}
+
+TEST_F(LlmEngineTest, SeveralThreadsComputeTheSameText) {
+  const auto prompt = chat("What is the capital of France?");
+  open(0, prompt);
+  const auto one = generate(0, 12);
+  LlmOptions options;
+  options.threads = 2;
+  auto created = LlmEngine::create(options);
+  ASSERT_TRUE(created);
+  engine_ = std::move(*created);
+  engine::LoadSpec spec;
+  spec.model = kModel;
+  spec.path = kPath;
+  spec.sequences = 2;
+  spec.pool_tokens = 1024;
+  ASSERT_TRUE(engine_->load(spec));
+  open(0, prompt);
+  expect_same_text(one, generate(0, 12));
+  engine_->set_threads(1);
+  open(1, prompt);
+  const auto ran = run({{SeqId{1}, 512}});
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ran->threads, 1U);
 }
 
 TEST_F(LlmEngineTest, LogprobsAndSpanAreReported) {
