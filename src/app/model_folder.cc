@@ -73,6 +73,7 @@ Result<std::vector<FoundModel>> find_models(const std::string& folder) {
   for (const File& file : files) {
     found.push_back({smallest[file.name] == &file ? file.name : file.stem, file.path});
   }
+  std::ranges::sort(found, {}, &FoundModel::name);
   return found;
 }
 

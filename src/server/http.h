@@ -66,6 +66,7 @@ struct HttpOptions {
   std::uint16_t port = 8080;                         // 0 picks one.
   std::uint32_t header_bytes_max = 64U << 10U;       // 431 beyond.
   std::uint64_t body_bytes_max = 16U << 20U;         // 413 beyond.
+  std::uint64_t bodies_bytes_max = 512U << 20U;      // All bodies held together; 503 beyond.
   Duration header_limit = std::chrono::seconds(10);  // From first byte to last of the head; 408.
   Duration body_limit = std::chrono::seconds(60);    // For the body; 408.
   Duration idle_limit = std::chrono::seconds(75);    // A connection without a request.

@@ -241,7 +241,7 @@ Task<bool> Connection::read_head() {
           protocol_error(408, "the head of the request did not arrive in time", "request_timeout");
     }
     if (problem) {
-      co_await refuse(std::move(*problem));
+      co_await refuse(*problem);
       co_return false;
     }
     if (eof_ || closed_) co_return false;
@@ -300,7 +300,7 @@ Task<bool> Connection::read_body() {
           protocol_error(408, "the body of the request did not arrive in time", "request_timeout");
     }
     if (problem) {
-      co_await refuse(std::move(*problem));
+      co_await refuse(*problem);
       co_return false;
     }
     if (eof_ || closed_) co_return false;
@@ -348,7 +348,8 @@ Task<bool> Connection::answer() {
   std::optional<HttpRequest> request = make_request();
   parser_.reset();
   if (!request) {
-    co_await refuse(protocol_error(400, "the path is not well-formed", "bad_http"));
+    const ApiError problem = protocol_error(400, "the path is not well-formed", "bad_http");
+    co_await refuse(problem);
     co_return false;
   }
   const auto exchange =
@@ -400,7 +401,7 @@ Task<bool> Connection::write_out() {
 }
 
 // Answers with an error and says that the connection ends.
-Task<void> Connection::refuse(ApiError error) {
+Task<void> Connection::refuse(const ApiError& error) {
   HttpResponse response = error_response(error);
   response.headers.emplace_back("X-Request-Id", next_id());
   response.headers.emplace_back("Date", http_date(std::time(nullptr)));
@@ -421,7 +422,7 @@ Task<void> Connection::serve() {
     full.error_code = "too_many_connections";
     full.message = fmt::format("{} connections are open, the most allowed; try again later",
                                shared_.options.connections_max);
-    co_await refuse(std::move(full));
+    co_await refuse(full);
   } else {
     bool more = true;
     while (more) {

@@ -163,7 +163,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> read_body();
   Task<bool> answer();
   Task<bool> write_out();
-  Task<void> refuse(ApiError error);
+  Task<void> refuse(const ApiError& error);  // The error must outlive the co_await.
   Task<void> linger();
 
   Task<void> wait_for_wake();

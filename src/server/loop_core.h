@@ -106,6 +106,7 @@ class LoopCore final : public Service {
   void tell(Request& request, GenerationEvent event);
   std::optional<std::uint32_t> find_model(const std::string& name) const;
   [[nodiscard]] std::string model_names() const;
+  [[nodiscard]] std::string failures() const;
   [[nodiscard]] std::string too_long_for_pool(const Request& request) const;
 
   // loop_device.cc: the device worker.

@@ -29,6 +29,14 @@ std::optional<std::uint32_t> LoopCore::find_model(const std::string& name) const
   return std::nullopt;
 }
 
+std::string LoopCore::failures() const {
+  std::vector<std::string> why;
+  for (const ModelState& model : models_) {
+    if (!model.error.empty()) why.push_back(fmt::format("{} ({})", model.entry.name, model.error));
+  }
+  return fmt::format("{}", fmt::join(why, "; "));
+}
+
 std::string LoopCore::model_names() const {
   std::vector<std::string_view> names;
   for (const ModelState& model : models_) names.push_back(model.entry.name);
@@ -48,6 +56,11 @@ void LoopCore::begin(Request& request) {
   }
   request.cls = static_cast<std::uint32_t>(cls - options_.classes.begin());
   const auto model = find_model(g.model);
+  if (!model && (g.model.empty() || g.model == "default")) {
+    return fail_request(
+        request.id, Error{Code::Unavailable, fmt::format("no model can be used: {}", failures())},
+        "model_failed");
+  }
   if (!model) {
     std::vector<std::string_view> names;
     for (const ModelState& m : models_) names.push_back(m.entry.name);

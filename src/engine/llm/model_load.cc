@@ -84,8 +84,8 @@ Result<> Model::make_context(const engine::LoadSpec& spec) {
   params.n_batch = spec.batch_tokens != 0 ? spec.batch_tokens : kBatchTokens;
   params.n_ubatch = params.n_batch;
   params.n_seq_max = spec.sequences;
-  params.n_outputs_max =
-      std::min(spec.outputs != 0 ? spec.outputs : spec.sequences, params.n_batch);
+  // llama.cpp asserts room for one output of every sequence, however many a run may ask for.
+  params.n_outputs_max = std::max(spec.outputs, spec.sequences);
   params.kv_unified = true;
   params.no_perf = true;
   params.n_threads = 1;
@@ -110,7 +110,7 @@ Result<> Model::make_context(const engine::LoadSpec& spec) {
     loaded_.info.kv_per_token = Bytes{memory_.kv.count / loaded_.pool_tokens};
   }
   batch_tokens_ = llama_n_batch(context_.get());
-  outputs_ = std::min(params.n_outputs_max, batch_tokens_);
+  outputs_ = std::min(spec.outputs != 0 ? spec.outputs : spec.sequences, batch_tokens_);
   threads_ = 1;
   batch_.reset(new llama_batch(llama_batch_init(static_cast<std::int32_t>(batch_tokens_), 0, 1)));
   end_tokens_ = end_tokens_of(llama_model_get_vocab(model_.get()));
