@@ -7,6 +7,7 @@
 
 #include "engine/llm/llm_engine.h"
 #include "engine/llm/probe.h"
+#include "engine/llm/test_folder.h"
 #include "engine/llm/tiny_gguf.h"
 
 namespace lares::llm {
@@ -96,7 +97,7 @@ class OtherModels : public testing::Test {
 };
 
 TEST_F(OtherModels, Recurrent) {
-  const std::string path = testing::TempDir() + "lares_tiny_mamba.gguf";
+  const std::string path = test_file("tiny_mamba.gguf");
   write_tiny_mamba(kStarter, path);
   const auto info = probe_model(path);
   ASSERT_TRUE(info) << info.error().message;
@@ -115,7 +116,7 @@ TEST_F(OtherModels, Recurrent) {
 }
 
 TEST_F(OtherModels, SlidingWindow) {
-  const std::string path = testing::TempDir() + "lares_tiny_gemma2.gguf";
+  const std::string path = test_file("tiny_gemma2.gguf");
   write_tiny_gemma2(kStarter, path, 16);
   const auto info = probe_model(path);
   ASSERT_TRUE(info) << info.error().message;
@@ -129,7 +130,7 @@ TEST_F(OtherModels, SlidingWindow) {
 
 TEST_F(OtherModels, SlidingWindowWithoutRoom) {
   // A failed run must leave the window's cells as they were, too.
-  const std::string path = testing::TempDir() + "lares_tiny_gemma2.gguf";
+  const std::string path = test_file("tiny_gemma2.gguf");
   write_tiny_gemma2(kStarter, path, 16);
   load(path, 256);
   ASSERT_TRUE(open(0, prompt(120)));
@@ -152,7 +153,7 @@ TEST_F(OtherModels, SlidingWindowWithoutRoom) {
 }
 
 TEST_F(OtherModels, EmbeddingModelsAreNotRun) {
-  const std::string path = testing::TempDir() + "lares_tiny_embed.gguf";
+  const std::string path = test_file("tiny_embed.gguf");
   write_tiny_gemma2(kStarter, path, 16, 1);
   const auto info = probe_model(path);
   ASSERT_TRUE(info) << info.error().message;

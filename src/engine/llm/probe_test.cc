@@ -8,6 +8,7 @@
 
 #include "engine/llm/info.h"
 #include "engine/llm/llm_engine.h"
+#include "engine/llm/test_folder.h"
 
 namespace lares::llm {
 namespace {
@@ -21,7 +22,7 @@ std::string model_bytes() {
 
 // Writes a file of that name and returns its path.
 std::string write(const std::string& name, const std::string& bytes) {
-  const std::string path = testing::TempDir() + "lares_probe_" + name;
+  const std::string path = test_file(name);
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
 }
@@ -110,7 +111,7 @@ TEST(Probe, UnknownArchitecture) {
 TEST(Probe, SplitModels) {
   const std::string bytes = model_bytes();
   const std::string first = write("split-00001-of-00002.gguf", bytes);
-  const std::string second = testing::TempDir() + "lares_probe_split-00002-of-00002.gguf";
+  const std::string second = test_file("split-00002-of-00002.gguf");
   std::remove(second.c_str());
   const auto missing = check_model_file(first);
   ASSERT_FALSE(missing);

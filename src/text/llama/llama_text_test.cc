@@ -2,8 +2,10 @@
 #include "text/llama/llama_text.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -13,6 +15,11 @@ namespace {
 
 constexpr ModelId kModel{3};
 const std::string kPath = LARES_SOURCE_DIR "/models/starter/chat/starter-chat-q8_0.gguf";
+
+// A file of this process's own: tests run side by side.
+std::string test_file(const std::string& name) {
+  return testing::TempDir() + "lares_text_" + std::to_string(getpid()) + "_" + name;
+}
 
 class LlamaTextTest : public testing::Test {
  protected:
@@ -200,10 +207,11 @@ TEST_F(LlamaTextTest, UnloadedModelsAreGone) {
 TEST_F(LlamaTextTest, BadFilesAreErrors) {
   std::ifstream file(kPath, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  const std::string path = testing::TempDir() + "lares_text_bad.gguf";
+  const std::string path = test_file("bad.gguf");
   const auto code = [&](const std::string& content) {
     std::ofstream(path, std::ios::binary) << content;
     const auto loaded = text_.load(ModelId{8}, path);
+    std::remove(path.c_str());
     EXPECT_FALSE(loaded);
     return loaded ? Code::Io : loaded.error().code;
   };
@@ -223,9 +231,10 @@ TEST_F(LlamaTextTest, WithoutATemplateTheChatIsChatMl) {
   const std::size_t at = bytes.find(key);
   ASSERT_NE(at, std::string::npos);
   bytes.replace(at, key.size(), "tokenizer.chat_templatX");
-  const std::string path = testing::TempDir() + "lares_text_bare.gguf";
+  const std::string path = test_file("bare.gguf");
   std::ofstream(path, std::ios::binary) << bytes;
   const auto loaded = text_.load(ModelId{4}, path);
+  std::remove(path.c_str());
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_FALSE(loaded->has_chat_template);
   RenderChat chat;
@@ -248,9 +257,10 @@ TEST_F(LlamaTextTest, ARefusingTemplateSaysWhy) {
   ASSERT_LT(length, 10000U);
   const std::string body = line + std::string(length - line.size() - 2, 'x') + "#}";
   bytes.replace(at, length, body);
-  const std::string path = testing::TempDir() + "lares_text_refusing.gguf";
+  const std::string path = test_file("refusing.gguf");
   std::ofstream(path, std::ios::binary) << bytes;
   const auto loaded = text_.load(ModelId{5}, path);
+  std::remove(path.c_str());
   ASSERT_TRUE(loaded) << loaded.error().message;
   RenderChat chat;
   chat.model = ModelId{5};
