@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by ./run and ./test: installs what is missing, and builds.
 #
 # A fresh Debian 12 needs the network once, for the packages and for llama.cpp (tools/fetch_llama.sh);

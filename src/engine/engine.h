@@ -1,15 +1,15 @@
 // What a device worker can be asked to do, as plain values, and the interface every engine speaks.
 //
-// These values travel between the server and the worker (worker/message.h encodes them), so they hold
-// no pointers and no native handles. Engines: sim (a cost table instead of a device), llm (llama.cpp),
-// later diffusion and speech. A verb an engine lacks answers Code::Unsupported.
+// These values travel between the server and the worker (worker/message.h encodes them), so they
+// hold no pointers and no native handles. Engines: sim (a cost table instead of a device), llm
+// (llama.cpp), later diffusion and speech. A verb an engine lacks answers Code::Unsupported.
 //
 // Sequences. A sequence is the state of one generation: the engine keeps its tokens and how many of
-// them are in the KV cache ("computed"). `open` sets the tokens; a run item advances a sequence by n
-// tokens; when the last known token has been computed, the engine samples the next one and appends it,
-// so that "the token just sampled" is a legal input of the run queued behind. Sampling needs no state
-// beyond the tokens: the noise is a function of (seed, choice, position, token), so a sequence opened
-// again with the tokens made so far goes on with the same text.
+// them are in the KV cache ("computed"). `open` sets the tokens; a run item advances a sequence by
+// n tokens; when the last known token has been computed, the engine samples the next one and
+// appends it, so that "the token just sampled" is a legal input of the run queued behind. Sampling
+// needs no state beyond the tokens: the noise is a function of (seed, choice, position, token), so
+// a sequence opened again with the tokens made so far goes on with the same text.
 //
 // Thread rule: one thread calls an engine, but `load` may run on another thread beside the rest; a
 // model that is being loaded is not named by any other call until load has returned.
@@ -28,21 +28,21 @@ namespace lares::engine {
 
 // What a model's memory and graph allow: data for the scheduler, filled in by the engine.
 struct Capabilities {
-  bool cut_anywhere = true;       // KV may be cut and shared at any position (not recurrent or SWA).
-  bool sliding_window = false;    // Attends only to the last `window` tokens in some layers.
-  bool recurrent = false;         // Keeps a running state instead of, or beside, a KV cache.
-  bool whole_text = false;        // Needs a whole text in one micro-batch (encoder-only models).
-  bool generates = true;          // Can produce text.
-  bool embeds = false;            // Has a pooling type meant for embeddings.
-  bool has_chat_template = false; // The file carries a chat template.
-  std::uint32_t window = 0;       // Tokens; 0 when sliding_window is false.
-  Duration longest_node{};        // Longest part of a step that cannot be cut; 0 = not measured.
+  bool cut_anywhere = true;     // KV may be cut and shared at any position (not recurrent or SWA).
+  bool sliding_window = false;  // Attends only to the last `window` tokens in some layers.
+  bool recurrent = false;       // Keeps a running state instead of, or beside, a KV cache.
+  bool whole_text = false;      // Needs a whole text in one micro-batch (encoder-only models).
+  bool generates = true;        // Can produce text.
+  bool embeds = false;          // Has a pooling type meant for embeddings.
+  bool has_chat_template = false;  // The file carries a chat template.
+  std::uint32_t window = 0;        // Tokens; 0 when sliding_window is false.
+  Duration longest_node{};         // Longest part of a step that cannot be cut; 0 = not measured.
 };
 
 // What a model file says about itself, read without allocating its weights.
 struct ModelInfo {
-  std::string architecture;      // "qwen3"
-  std::string description;       // "qwen3 ?B Q8_0"
+  std::string architecture;  // "qwen3"
+  std::string description;   // "qwen3 ?B Q8_0"
   std::uint64_t parameters = 0;
   Bytes weights;                 // All tensors.
   Bytes kv_per_token;            // Of the unified pool, F16.
@@ -55,12 +55,12 @@ struct ModelInfo {
 // How to load one model.
 struct LoadSpec {
   ModelId model;
-  std::string path;               // First file of the model.
-  std::uint32_t context = 0;      // Most tokens of one sequence; 0 = as trained.
-  std::uint32_t pool_tokens = 0;  // Cells of the KV pool; 0 = chosen from what memory is left.
-  std::uint32_t sequences = 0;    // Sequences open at once. 1..256.
-  std::uint32_t outputs = 0;      // Most items of one run that sample.
-  std::uint32_t batch_tokens = 0; // Most tokens of one run.
+  std::string path;                // First file of the model.
+  std::uint32_t context = 0;       // Most tokens of one sequence; 0 = as trained.
+  std::uint32_t pool_tokens = 0;   // Cells of the KV pool; 0 = chosen from what memory is left.
+  std::uint32_t sequences = 0;     // Sequences open at once. 1..256.
+  std::uint32_t outputs = 0;       // Most items of one run that sample.
+  std::uint32_t batch_tokens = 0;  // Most tokens of one run.
 };
 
 // What loading came to.
@@ -70,25 +70,25 @@ struct Loaded {
   std::uint32_t context = 0;      // Most tokens of one sequence, as loaded.
   std::uint32_t pool_tokens = 0;  // Cells, as loaded.
   std::uint32_t sequences = 0;
-  Bytes weights, kv, compute;     // Device memory now held.
+  Bytes weights, kv, compute;  // Device memory now held.
   Duration took{};
 };
 
 // How the next token is chosen. Defaults and order of stages: engine/llm/sampler.h.
 struct Sampling {
-  float temperature = 0.8F;         // 0 = the best token.
-  std::uint32_t top_k = 40;         // 0 = off.
-  float top_p = 0.95F;              // 1 = off.
-  float min_p = 0.05F;              // 0 = off.
-  float presence_penalty = 0.0F;    // As OpenAI: subtracted once from tokens made so far.
-  float frequency_penalty = 0.0F;   // As OpenAI: subtracted per occurrence.
-  float repeat_penalty = 1.0F;      // As llama.cpp: divides (or multiplies) the logit. 1 = off.
+  float temperature = 0.8F;           // 0 = the best token.
+  std::uint32_t top_k = 40;           // 0 = off.
+  float top_p = 0.95F;                // 1 = off.
+  float min_p = 0.05F;                // 0 = off.
+  float presence_penalty = 0.0F;      // As OpenAI: subtracted once from tokens made so far.
+  float frequency_penalty = 0.0F;     // As OpenAI: subtracted per occurrence.
+  float repeat_penalty = 1.0F;        // As llama.cpp: divides (or multiplies) the logit. 1 = off.
   std::uint32_t penalty_window = 64;  // Last tokens that repeat_penalty looks at.
-  std::uint64_t seed = 0;           // Always set by the server: random unless the client chose one.
-  std::uint32_t choice = 0;         // Index among a request's n choices.
-  bool ignore_eos = false;          // Never choose an end-of-generation token.
-  std::uint8_t logprobs = 0;        // Alternatives to report, 0..20; see want_logprob.
-  bool want_logprob = false;        // Report the chosen token's log-probability.
+  std::uint64_t seed = 0;     // Always set by the server: random unless the client chose one.
+  std::uint32_t choice = 0;   // Index among a request's n choices.
+  bool ignore_eos = false;    // Never choose an end-of-generation token.
+  std::uint8_t logprobs = 0;  // Alternatives to report, 0..20; see want_logprob.
+  bool want_logprob = false;  // Report the chosen token's log-probability.
   std::vector<std::pair<std::int32_t, float>> logit_bias;
 };
 
@@ -98,7 +98,7 @@ struct Open {
   SeqId seq;
   std::vector<std::int32_t> tokens;  // Prompt, then whatever was generated before.
   std::uint32_t prompt_tokens = 0;   // How many of them are the prompt; penalties see the rest.
-  std::optional<SeqId> from{};         // Take the first `from_tokens` of that sequence's KV.
+  std::optional<SeqId> from{};       // Take the first `from_tokens` of that sequence's KV.
   std::uint32_t from_tokens = 0;     // < tokens.size().
   Sampling sampling;
 };
@@ -131,11 +131,11 @@ enum class ItemState : std::uint8_t {
 struct ItemResult {
   SeqId seq;
   ItemState state = ItemState::Advanced;
-  std::uint32_t tokens = 0;     // Tokens computed for it in this run.
-  std::int32_t token = -1;      // Sampled token, if state is Sampled or Ended.
-  float logprob = 0;            // Of the sampled token, before truncation (temperature 1).
-  float best[2] = {0, 0};       // The two best logits after penalties: near ties are visible.
-  std::vector<TopToken> top;    // As many as Sampling::logprobs asked for.
+  std::uint32_t tokens = 0;   // Tokens computed for it in this run.
+  std::int32_t token = -1;    // Sampled token, if state is Sampled or Ended.
+  float logprob = 0;          // Of the sampled token, before truncation (temperature 1).
+  float best[2] = {0, 0};     // The two best logits after penalties: near ties are visible.
+  std::vector<TopToken> top;  // As many as Sampling::logprobs asked for.
 };
 
 // Result of a run: one ItemResult for each item, in the same order.
@@ -143,11 +143,11 @@ struct Ran {
   RunId run;
   ModelId model;
   std::vector<ItemResult> items;
-  Duration device{};            // Whole step: building, computing, sampling.
-  Duration sampling{};          // Part of `device`.
-  Bytes copied;                 // Between device and host.
+  Duration device{};              // Whole step: building, computing, sampling.
+  Duration sampling{};            // Part of `device`.
+  Bytes copied;                   // Between device and host.
   std::uint32_t span_tokens = 0;  // Highest used cell of the pool.
-  std::uint32_t threads = 0;    // That ran it.
+  std::uint32_t threads = 0;      // That ran it.
 };
 
 // Result of a run that could not be done at all; no sequence advanced.
@@ -198,7 +198,8 @@ class Engine {
   virtual Result<> lease(const Lease& lease) = 0;
   virtual Result<> release(std::uint64_t handle) = 0;
   virtual MemoryReport memory() const = 0;
-  // Most threads a run may use from the next run on; engines without threads of their own ignore it.
+  // Most threads a run may use from the next run on; engines without threads of their own ignore
+  // it.
   virtual void set_threads(std::uint32_t /*threads*/) {}
 };
 

@@ -34,7 +34,7 @@ enum class EndCause : std::uint8_t { Finished, Cancelled, Failed };
 // clang-format off
 // Events, in the order they happened.
 struct ModelReady { ModelId model; DeviceId device; ModelLimits limits; };
-struct ModelFailed { ModelId model; };   // Could not be loaded: its jobs are rejected, also later ones.
+struct ModelFailed { ModelId model; };   // Not loadable: its jobs are rejected, later ones too.
 struct ModelForgotten { ModelId model; };  // Not resident any more; the next job loads it again.
 struct DeviceLost { DeviceId device; };  // Its worker died: nothing is resident, nothing computed.
 struct Submitted {
@@ -48,7 +48,8 @@ struct Ended {
   std::span<const std::uint64_t> blocks; // Prefix keys of prompt and output, for reuse.
 };
 struct Stepped { DeviceId device; RunId run; Duration took; std::span<const ItemDone> items; };
-using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, DeviceLost, Submitted, Ended, Stepped>;
+using Event =
+    std::variant<ModelReady, ModelFailed, ModelForgotten, DeviceLost, Submitted, Ended, Stepped>;
 
 // Actions, to be performed in this order.
 enum class Reason : std::uint8_t { QueueFull, ModelFailed, NeverFits, FailedRepeatedly };

@@ -1,7 +1,7 @@
 // One request for text, on its way through the server, and what comes back: plain values.
 //
-// Routes (OpenAI now, Ollama later) turn a body into a Generation; the loop (server/loop.h) carries it
-// through text worker, scheduler and device, and reports to a GenerationSink.
+// Routes (OpenAI now, Ollama later) turn a body into a Generation; the loop (server/loop.h) carries
+// it through text worker, scheduler and device, and reports to a GenerationSink.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,25 @@ struct ChatPrompt {
   std::string tools;    // JSON array or "".
   std::string options;  // JSON object for the template or "".
 };
-struct TextPrompt { std::string text; };
-struct TokenPrompt { std::vector<std::int32_t> tokens; };
+struct TextPrompt {
+  std::string text;
+};
+struct TokenPrompt {
+  std::vector<std::int32_t> tokens;
+};
 
 struct Generation {
-  std::string model;   // Name as asked for; "" or "default" is the first that can.
+  std::string model;  // Name as asked for; "" or "default" is the first that can.
   std::string member = "home";
   std::string cls = "chat";
   std::variant<ChatPrompt, TextPrompt, TokenPrompt> prompt;
-  engine::Sampling sampling;               // seed and choice are filled in by the loop.
+  engine::Sampling sampling;  // seed and choice are filled in by the loop.
   std::optional<std::uint64_t> seed;
-  std::optional<std::uint32_t> max_tokens; // Nothing: up to the context, within the configured limit.
-  std::uint32_t n = 1;                     // Choices.
+  std::optional<std::uint32_t>
+      max_tokens;       // Nothing: up to the context, within the configured limit.
+  std::uint32_t n = 1;  // Choices.
   std::vector<std::string> stop;
-  bool echo = false;                       // Begin the text with the prompt (completions only).
+  bool echo = false;  // Begin the text with the prompt (completions only).
 };
 
 // A token as the client sees it in logprobs.
@@ -56,7 +61,7 @@ struct TextDelta {
   std::uint32_t choice = 0;
   std::string text;
   std::vector<TokenLogprob> logprobs{};  // Of the tokens whose text this completes, if asked for.
-  Finish finish = Finish::None;        // Set on a choice's last delta, whose text may be empty.
+  Finish finish = Finish::None;          // Set on a choice's last delta, whose text may be empty.
 };
 
 struct Usage {
@@ -69,7 +74,8 @@ struct Usage {
 struct Ended {
   Usage usage;
   std::optional<Error> error;
-  std::string error_code;  // Stable code of `error`: "model_not_found", "kv_never_fits", "cancelled"...
+  std::string
+      error_code;  // Stable code of `error`: "model_not_found", "kv_never_fits", "cancelled"...
 };
 
 // The request was accepted: which model runs it. Before the first delta.

@@ -62,7 +62,10 @@ class LoopCore final : public Service {
 
  private:
   // clang-format off
-  struct SubmitCommand { JobId id; Generation generation; std::shared_ptr<GenerationSink> sink; Instant at; std::int64_t unix_ms; };
+  struct SubmitCommand {
+    JobId id; Generation generation; std::shared_ptr<GenerationSink> sink;
+    Instant at; std::int64_t unix_ms;
+  };
   struct CancelCommand { JobId id; };
   struct ProbedCommand { std::uint32_t model; Result<engine::ModelInfo> info; };
   struct StopCommand {};

@@ -16,8 +16,8 @@ namespace lares::server {
 
 struct ModelStatus {
   std::string name;
-  std::string state;        // "probing", "available", "loading", "ready", "failed"
-  std::string error;        // Why it failed, with what to do.
+  std::string state;  // "probing", "available", "loading", "ready", "failed"
+  std::string error;  // Why it failed, with what to do.
   std::uint32_t context = 0;
   std::uint64_t created = 0;  // Unix seconds: the file's time.
   engine::ModelInfo info;
@@ -25,8 +25,8 @@ struct ModelStatus {
 
 // A snapshot for /readyz, /metrics and people, at most a moment old.
 struct ServiceStatus {
-  bool ready = false;       // The default model can be used.
-  std::string reason;       // Why not ready.
+  bool ready = false;  // The default model can be used.
+  std::string reason;  // Why not ready.
   std::uint32_t waiting = 0;
   std::uint32_t running = 0;
   std::uint64_t device_restarts = 0;
@@ -39,8 +39,8 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // Takes the generation on and returns its id; everything else, refusals included, comes through the
-  // sink. The id is what X-Request-Id and DELETE name.
+  // Takes the generation on and returns its id; everything else, refusals included, comes through
+  // the sink. The id is what X-Request-Id and DELETE name.
   virtual JobId submit(Generation generation, std::shared_ptr<GenerationSink> sink) = 0;
   // Ends it at the next step; unknown or ended ids are ignored. Returns whether it was known.
   virtual bool cancel(JobId job) = 0;

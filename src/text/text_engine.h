@@ -1,8 +1,8 @@
 // Everything that reads a tokenizer or a chat template: what the text worker does.
 //
-// Plain values in and out (worker/message.h encodes them). One thread. Implementations: LlamaText on
-// llama.cpp's vocabulary-only models and its `common` library; ByteText, one token a byte, for tests
-// that link no llama.cpp.
+// Plain values in and out (worker/message.h encodes them). One thread. Implementations: LlamaText
+// on llama.cpp's vocabulary-only models and its `common` library; ByteText, one token a byte, for
+// tests that link no llama.cpp.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Vocabulary {
   ModelId model;
   std::vector<std::uint32_t> offsets;  // vocabulary size + 1
   std::string bytes;
-  std::vector<std::uint8_t> flags;     // vocabulary size
+  std::vector<std::uint8_t> flags;  // vocabulary size
   bool has_chat_template = false;
 };
 
@@ -39,7 +39,8 @@ struct RenderChat {
 
 struct Rendered {
   std::vector<std::int32_t> tokens;
-  std::vector<std::string> stops;  // Strings at which this template's answers end, beside EOG tokens.
+  std::vector<std::string>
+      stops;  // Strings at which this template's answers end, beside EOG tokens.
 };
 
 struct Tokenize {
