@@ -130,7 +130,7 @@ class ModelFiles(unittest.TestCase):
             noise = bytearray(whole)
             noise[3000:9000] = b"\xff" * 6000
             pathlib.Path(f"{folder}/noise.gguf").write_bytes(noise)
-            with Server("--default-model", "good", models=folder) as server:
+            with Server("--model", "good", models=folder) as server:
                 for name in ("truncated", "foreign", "empty", "absurd", "noise"):
                     server.wait_for(lambda: f'"{name}"' in server.get("/v1/models")[1], f"listed {name}")
                     status, answer = server.chat("hello", model=name)

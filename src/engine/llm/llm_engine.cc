@@ -16,14 +16,17 @@ Instant clock_now() {
 
 }  // namespace
 
-LlmEngine::LlmEngine(const LlmOptions& options, std::uint32_t threads)
-    : options_(options), pool_threads_(threads), governor_(threads) {}
+LlmEngine::LlmEngine(const LlmOptions& options, std::uint32_t threads, ThreadPool pool)
+    : options_(options), pool_(std::move(pool)), pool_threads_(threads), governor_(threads) {}
 
 Result<std::unique_ptr<LlmEngine>> LlmEngine::create(const LlmOptions& options) {
   TRY_VOID(start_backend(options.library_folder));
   const std::uint32_t threads =
       options.threads != 0 ? options.threads : read_cpu_times(clock_now()).cores;
-  return std::unique_ptr<LlmEngine>(new LlmEngine(options, threads));
+  // Here and not in load(), which may run at idle priority: threads inherit it, and one that is
+  // kept from its core lets all others spin.
+  ThreadPool pool = TRY(ThreadPool::create(threads));
+  return std::unique_ptr<LlmEngine>(new LlmEngine(options, threads, std::move(pool)));
 }
 
 Result<Model*> LlmEngine::find(ModelId model) const {
@@ -45,7 +48,7 @@ Result<engine::Loaded> LlmEngine::load(const engine::LoadSpec& spec) {
                   fmt::format("model {} is loaded or loading already", spec.model.value));
     }
   }
-  Result<std::unique_ptr<Model>> model = Model::load(spec, pool_threads_);
+  Result<std::unique_ptr<Model>> model = Model::load(spec, pool_);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!model) {
     models_.erase(spec.model);

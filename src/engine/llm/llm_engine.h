@@ -50,12 +50,13 @@ class LlmEngine : public engine::Engine {
   [[nodiscard]] const ThreadGovernor& governor() const { return governor_; }
 
  private:
-  LlmEngine(const LlmOptions& options, std::uint32_t threads);
+  LlmEngine(const LlmOptions& options, std::uint32_t threads, ThreadPool pool);
   Result<Model*> find(ModelId model) const;
   std::uint32_t threads_now();
 
   LlmOptions options_;
-  std::uint32_t pool_threads_;  // Size of each model's pool.
+  ThreadPool pool_;  // For the runs of every model; one runs at a time.
+  std::uint32_t pool_threads_;
   ThreadGovernor governor_;
   mutable std::mutex mutex_;  // Guards the map, not the models.
   std::map<ModelId, std::unique_ptr<Model>> models_;

@@ -35,8 +35,8 @@ struct RunTimes {
 class Model {
  public:
   // Loads, makes the context and computes one token, so that the first request does not pay for
-  // page faults. `threads` sizes the pool. Errors as Engine::load.
-  static Result<std::unique_ptr<Model>> load(const engine::LoadSpec& spec, std::uint32_t threads);
+  // page faults. Runs compute on `pool`, which outlives the model. Errors as Engine::load.
+  static Result<std::unique_ptr<Model>> load(const engine::LoadSpec& spec, const ThreadPool& pool);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   ~Model();
@@ -75,7 +75,6 @@ class Model {
 
   // Declared in the order in which they depend on each other: freed in the reverse one.
   llama_model_ptr model_;
-  ThreadPool pool_;
   llama_context_ptr context_;
   std::unique_ptr<llama_batch, FreeBatch> batch_;
   engine::Loaded loaded_;

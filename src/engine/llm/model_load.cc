@@ -58,7 +58,7 @@ std::vector<std::int32_t> end_tokens_of(const llama_vocab* vocab) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::load(const engine::LoadSpec& spec, std::uint32_t threads) {
+Result<std::unique_ptr<Model>> Model::load(const engine::LoadSpec& spec, const ThreadPool& pool) {
   TRY_VOID(check_spec(spec));
   TRY_VOID(check_model_file(spec.path));
   std::unique_ptr<Model> model(new Model());
@@ -70,10 +70,9 @@ Result<std::unique_ptr<Model>> Model::load(const engine::LoadSpec& spec, std::ui
   model->loaded_.model = spec.model;
   model->loaded_.info = describe_model(model->model_.get());
   TRY_VOID(check_kind(spec.path, model->loaded_.info));
-  model->pool_ = TRY(ThreadPool::create(threads));
   TRY_VOID(model->make_context(spec));
   TRY_VOID(model->warm_up());
-  model->pool_.attach(model->context_.get());
+  pool.attach(model->context_.get());
   return model;
 }
 
