@@ -87,6 +87,7 @@ Connection::Connection(Socket socket, Shared& shared, Admission admission)
 }
 
 Connection::~Connection() {
+  account_body(0);
   if (admission_ == Admission::Refused) --shared_.refused;
   shared_.connection_count.fetch_sub(1, std::memory_order_relaxed);
   shared_.connections.erase(this);
@@ -220,7 +221,23 @@ void Connection::skip_blank_line() {
   while (in_.starts_with("\r\n")) in_.erase(0, 2);
 }
 
+// A body counts from its first byte until its request is answered.
+std::optional<ApiError> Connection::account_body(std::uint64_t bytes) {
+  shared_.body_bytes += bytes - body_bytes_;
+  body_bytes_ = bytes;
+  if (shared_.body_bytes <= shared_.options.bodies_bytes_max || bytes == 0) return std::nullopt;
+  ApiError error;
+  error.code = Code::Unavailable;
+  error.error_code = "bodies_too_large";
+  error.message = fmt::format(
+      "the bodies of all requests together are larger than {} bytes; try "
+      "again later",
+      shared_.options.bodies_bytes_max);
+  return error;
+}
+
 Task<bool> Connection::read_head() {
+  account_body(0);
   trim_buffer(in_);
   trim_buffer(out_);
   set_limit(shared_.options.idle_limit, AtLimit::Close);
@@ -294,6 +311,7 @@ Task<bool> Connection::read_body() {
   set_limit(shared_.options.body_limit, AtLimit::Answer);
   while (true) {
     std::optional<ApiError> problem = feed();
+    if (!problem) problem = account_body(parser_->get().body().size());
     if (!problem && parser_->is_done()) co_return true;
     if (!problem && timed_out_) {
       problem =
@@ -410,6 +428,7 @@ Task<void> Connection::refuse(const ApiError& error) {
   response.headers.emplace_back("Connection", "close");
   out_ = response_head(response.status, response.headers) + response.body;
   parser_.reset();
+  account_body(0);
   clear_deadline();
   co_await write_out();
 }

@@ -17,7 +17,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -57,7 +56,6 @@ class Hub : public std::enable_shared_from_this<Hub> {
   void schedule(std::shared_ptr<BeastExchange> exchange);
   void run(std::function<void()> callback);  // On the I/O thread.
   void close();                              // What is handed in later is dropped.
-
  private:
   void drain();
 
@@ -121,7 +119,7 @@ class BeastExchange final : public Exchange, public std::enable_shared_from_this
   std::function<void()> callback_;
 };
 
-// What the connections of one server share. I/O thread only, but for the atomics.
+// What the connections of one server share. I/O thread only, but for the atomic.
 struct Shared {
   HttpOptions options;
   HttpHandler handler;
@@ -129,8 +127,9 @@ struct Shared {
   std::shared_ptr<Hub> hub = std::make_shared<Hub>(io);
   std::unordered_set<Connection*> connections;
   std::atomic<std::uint64_t> connection_count{0};
-  std::uint32_t refused = 0;  // Connections beyond connections_max, being told so.
-  std::string id_prefix;      // Of request ids.
+  std::uint32_t refused = 0;     // Connections beyond connections_max, being told so.
+  std::uint64_t body_bytes = 0;  // Of all requests being received or answered.
+  std::string id_prefix;         // Of request ids.
   std::uint64_t requests = 0;
   std::array<char, 64U << 10U> scratch;  // Every read goes through it: idle ones hold no buffer.
 };
@@ -157,7 +156,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Task<void> read_bytes();
   void end_of_stream();
-
   Task<void> serve();
   Task<bool> read_head();
   Task<bool> read_body();
@@ -165,21 +163,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Task<bool> write_out();
   Task<void> refuse(const ApiError& error);  // The error must outlive the co_await.
   Task<void> linger();
-
   Task<void> wait_for_wake();
   std::optional<ApiError> feed();
   [[nodiscard]] std::optional<ApiError> check_head() const;
   std::optional<HttpRequest> make_request();
   void skip_blank_line();
+  std::optional<ApiError> account_body(std::uint64_t bytes);
   [[nodiscard]] std::string next_id();
-
   void set_deadline(Clock::time_point at, AtLimit then);
   void set_limit(Duration limit, AtLimit then) { set_deadline(Clock::now() + limit, then); }
   void clear_deadline() { deadline_ = kNever; }
   void arm_watchdog(Clock::time_point at);
   void on_watchdog();
   void reset();
-
   Shared& shared_;
   Socket socket_;
   Timer wake_;
@@ -191,8 +187,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed_ = false;
   bool eof_ = false;
   bool timed_out_ = false;
-  bool discard_ = false;        // Lingering: what still comes is thrown away.
-  bool reader_paused_ = false;  // `in_` is full.
+  bool discard_ = false;          // Lingering: what still comes is thrown away.
+  bool reader_paused_ = false;    // `in_` is full.
+  std::uint64_t body_bytes_ = 0;  // Its part of Shared::body_bytes.
   ErrorCode wake_error_;
   std::string in_;   // Read, not yet parsed; the next requests too, if they are pipelined.
   std::string out_;  // Being written.

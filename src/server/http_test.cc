@@ -1,6 +1,7 @@
 #include "server/http.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <array>
 #include <thread>
@@ -214,6 +215,57 @@ TEST(Http, BodiesBeyondTheLimitAreRefusedBeforeTheyAreRead) {
                std::string(1001, 'a'));
   expect_refused(chunked, 413, "chunked");
   EXPECT_EQ(harness.client().ask(post("/", std::string(1000, 'a'))).status, 200);
+}
+
+TEST(Http, AllBodiesTogetherHaveALimit) {
+  HttpOptions options;
+  options.bodies_bytes_max = 1500;
+  HttpHarness harness(options);
+  RawClient holding = harness.client();
+  holding.send(post("/hold", std::string(1000, 'a')));
+  const auto exchange = harness.take();
+  RawClient second = harness.client();
+  second.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" + std::string(999, 'a'));
+  expect_refused(second, 503, "second");
+  exchange->respond({});
+  EXPECT_EQ(holding.response().status, 200);
+  EXPECT_EQ(holding.ask(post("/", std::string(1400, 'a'))).status, 200);
+}
+
+// Whatever comes, the server answers or closes, and then serves the next client.
+RC_GTEST_PROP(Http, AnyBytesAreSurvived, ()) {
+  static HttpHarness harness;
+  const auto piece =
+      rc::gen::elementOf(std::vector<std::string>{"GET ",
+                                                  "POST ",
+                                                  "/",
+                                                  " HTTP/1.1",
+                                                  "\r\n",
+                                                  "Host: x",
+                                                  "Content-Length: ",
+                                                  "5",
+                                                  "0",
+                                                  "-",
+                                                  "Transfer-Encoding: chunked",
+                                                  ":",
+                                                  " ",
+                                                  "%41",
+                                                  "\n",
+                                                  "Expect: 100-continue",
+                                                  "\xff",
+                                                  "abc",
+                                                  "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+                                                  "A\r\n",
+                                                  "0\r\n\r\n"});
+  std::string bytes;
+  for (const std::string& part : *rc::gen::container<std::vector<std::string>>(piece)) {
+    bytes += part;
+  }
+  RawClient client = harness.client();
+  client.send(bytes);
+  client.end_writing();
+  client.drain();
+  RC_ASSERT(harness.client().ask(get("/well")).status == 200);
 }
 
 // The answer must not be lost because the client is still sending what nobody reads.

@@ -159,7 +159,8 @@ void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
   if (options_.keyless) {
     if (const auto refused = guard_keyless(request)) return answer->fail(*refused);
   }
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string_view method = request.method;
+  if (method == "HEAD") method = "GET";
   std::string allowed;
   for (const Route& route : kRoutes) {
     const auto id = match(route.path, request.path);
