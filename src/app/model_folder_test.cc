@@ -28,7 +28,8 @@ class ModelFolder : public ::testing::Test {
   }
   std::map<std::string, std::string> names() {
     std::map<std::string, std::string> out;
-    for (const FoundModel& m : *find_models(folder_.string())) {
+    const auto found = find_models(folder_.string());
+    for (const FoundModel& m : *found) {
       out[m.name] = fs::relative(m.path, folder_).string();
     }
     return out;
