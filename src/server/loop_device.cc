@@ -119,7 +119,6 @@ void LoopCore::handle(worker::LoadDone message) {
   model.at = ModelState::At::Ready;
   model.load_crashes = 0;
   model.info = loaded.info;
-  model.context = loaded.context;
   model.pool_tokens = loaded.pool_tokens;
   model.seq_owner.assign(loaded.sequences, JobId{});
   models_changed_ = true;
@@ -129,7 +128,7 @@ void LoopCore::handle(worker::LoadDone message) {
   events_.emplace_back(sched::ModelReady{ModelId{index},
                                          kDevice,
                                          {.pool_tokens = loaded.pool_tokens,
-                                          .context = loaded.context,
+                                          .context = model.context,
                                           .sequences = loaded.sequences,
                                           .batch_tokens = options_.scheduler.step_tokens,
                                           .cut_anywhere = loaded.info.can.cut_anywhere}});
