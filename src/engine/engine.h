@@ -148,6 +148,9 @@ struct Ran {
   Bytes copied;                   // Between device and host.
   std::uint32_t span_tokens = 0;  // Highest used cell of the pool.
   std::uint32_t threads = 0;      // That ran it.
+  // Since the run before ended, if this one was waiting already: what a step costs beside the
+  // engine. Filled in by the worker's loop.
+  Duration idle{};
 };
 
 // Result of a run that could not be done at all; no sequence advanced.

@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::array<double, 14> kStepBuckets{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
                                               0.2,   0.5,   1,     2,    5,    10,   30};
-constexpr std::array<double, 8> kSamplingBuckets{0.00005, 0.0001, 0.0005, 0.001,
-                                                 0.002,   0.005,  0.01,   0.05};
+constexpr std::array<double, 9> kSamplingBuckets{0.00002, 0.00005, 0.0001, 0.0005, 0.001,
+                                                 0.002,   0.005,   0.01,   0.05};
 constexpr std::size_t kEventLogFlush = 64U << 10U;
 
 std::int64_t unix_ms() {
@@ -98,6 +98,10 @@ LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
       &metrics_.histogram("lares_step_seconds", "Device time of one step.", kStepBuckets);
   sampling_seconds_ = &metrics_.histogram("lares_step_sampling_seconds",
                                           "Part of a step spent on sampling.", kSamplingBuckets);
+  idle_seconds_ = &metrics_.histogram(
+      "lares_step_idle_seconds",
+      "Time the device stood still between two steps although the next one was waiting.",
+      kSamplingBuckets);
   queue_seconds_ = &metrics_.histogram("lares_queue_time_seconds",
                                        "From the scheduler's queue to the first step.",
                                        kTimeToFirstTokenBuckets);

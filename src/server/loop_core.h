@@ -198,6 +198,7 @@ class LoopCore final : public Service {
   Gauge* running_metric_ = nullptr;
   Histogram* step_seconds_ = nullptr;
   Histogram* sampling_seconds_ = nullptr;
+  Histogram* idle_seconds_ = nullptr;
   Histogram* queue_seconds_ = nullptr;
   Histogram* first_token_seconds_ = nullptr;
   Histogram* token_seconds_ = nullptr;

@@ -152,6 +152,7 @@ void LoopCore::handle(worker::RunDone message) {
   if (!sent_runs_.empty()) sent_runs_.front().since = now();
   models_[sent.model].watch.observe(sent.tokens, ran.device);
   step_seconds_->observe(std::chrono::duration<double>(ran.device).count());
+  if (ran.idle.count() > 0) idle_seconds_->observe(std::chrono::duration<double>(ran.idle).count());
   sampling_seconds_->observe(std::chrono::duration<double>(ran.sampling).count());
 
   auto& done = event_items_.emplace_back();

@@ -105,7 +105,7 @@ void fields(Archive& a, ItemResult& item) {
 template <class Archive>
 void fields(Archive& a, Ran& ran) {
   archive_all(a, ran.run, ran.model, ran.items, ran.device, ran.sampling, ran.copied);
-  archive_all(a, ran.span_tokens, ran.threads);
+  archive_all(a, ran.span_tokens, ran.threads, ran.idle);
 }
 
 template <class Archive>

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -118,11 +119,16 @@ class DeviceWorker {
     });
     const std::vector<engine::RunItem> kept = m.run.items;
     Result<engine::Ran> ran = engine::Ran{m.run.run, m.run.model, {}, {}, {}, {}, 0, 0};
+    const auto begin = std::chrono::steady_clock::now();
     if (!kept.empty() || asked.empty()) ran = engine_.run(m.run);
     if (!ran) {
+      next_waited_ = false;
       answer(RunFailed{{m.run.run, m.run.model, std::move(ran.error())}});
       return;
     }
+    if (next_waited_) ran->idle = std::chrono::duration_cast<Duration>(begin - last_end_);
+    last_end_ = std::chrono::steady_clock::now();
+    next_waited_ = inbox_.has_next();
     if (kept.size() != asked.size()) ran->items = with_skipped(asked, kept, std::move(ran->items));
     answer(RunDone{std::move(*ran)});
   }
@@ -194,7 +200,9 @@ class DeviceWorker {
   Channel& channel_;
   engine::Engine& engine_;
   Cancellations cancellations_;
-  std::uint64_t number_ = 0;  // Of the message being handled.
+  std::uint64_t number_ = 0;                        // Of the message being handled.
+  std::chrono::steady_clock::time_point last_end_;  // Of the run before.
+  bool next_waited_ = false;                        // Something was queued when it ended.
   Loader loader_;
   Inbox inbox_;  // Last: its thread uses the members above.
 };

@@ -29,6 +29,11 @@ std::optional<Received> Inbox::next() {
   return received;
 }
 
+bool Inbox::has_next() {
+  const std::lock_guard lock(mutex_);
+  return !queue_.empty();
+}
+
 void Inbox::read() {
   std::uint64_t number = 0;
   while (true) {

@@ -36,6 +36,9 @@ class Inbox {
   // dropped, for nobody is left to want it.
   std::optional<Received> next();
 
+  // Whether next() would return at once.
+  [[nodiscard]] bool has_next();
+
   // Ends the connection: the peer said something that makes no sense here.
   void close();
 
