@@ -158,8 +158,8 @@ void LoopCore::run() {
     check_device_hang();
     check_text_limit();
     while (!events_.empty()) decide();
+    publish();  // First, so that whoever hears of an end finds it in the status too.
     deliver_all();
-    publish();
   }
   write_event_log();
   device_.reset();

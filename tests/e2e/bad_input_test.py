@@ -54,7 +54,7 @@ class Requests(unittest.TestCase):
         self.assertIn("2048", error["message"])
         error = self.refused(400, "kv_never_fits", chat_body("hello", max_tokens=1500))
         self.assertIn("1024", error["message"])
-        error = self.refused(400, "kv_never_fits", chat_body("word " * 1400, max_tokens=10))
+        error = self.refused(400, "kv_never_fits", chat_body("word " * 650, max_tokens=10))
         self.assertIn("1024", error["message"])
         error = self.refused(400, "class_unknown", chat_body("hello"), {"X-Lares-Class": "voise"})
         self.assertIn("voice", error["message"])
