@@ -14,6 +14,7 @@
 
 #include "core/assert.h"
 #include "core/log.h"
+#include "server/compute_first.h"
 #include "server/http_beast.h"
 
 namespace lares::server {
@@ -130,6 +131,7 @@ void BeastServer::start() {
   asio::co_spawn(shared_.io, accept(), asio::detached);
   thread_ = std::jthread([this] {
     pthread_setname_np(pthread_self(), "lares-http");
+    let_compute_go_first();
     shared_.io.run();
   });
 }

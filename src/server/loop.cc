@@ -16,6 +16,7 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "sched/event_log.h"
+#include "server/compute_first.h"
 #include "server/loop_core.h"
 
 namespace lares::server {
@@ -148,6 +149,7 @@ Instant LoopCore::now() const {
 }
 
 void LoopCore::run() {
+  let_compute_go_first();
   start_device();
   start_text();
   while (!stopping_) {
