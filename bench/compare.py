@@ -115,6 +115,7 @@ def main():
     ap.add_argument("--scenarios", default=SCENARIOS)
     ap.add_argument("--policy", default="orca")
     ap.add_argument("--lares-flags", default="", help="further flags of `lares serve`, as one text")
+    ap.add_argument("--busy", type=int, default=0, help="processes that compute beside, for as long as it runs")
     ap.add_argument("--llama-bin")
     ap.add_argument("--json")
     ap.add_argument("--markdown")
@@ -122,6 +123,16 @@ def main():
     args.llama_bin = args.llama_bin or subprocess.check_output([HERE / "build_llama_server.sh"], text=True).strip()
     model = subprocess.check_output([HERE / "make_model.sh", args.shape], text=True).strip()
 
+    neighbours = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(args.busy)]
+    try:
+        compare(args, model)
+    finally:
+        for neighbour in neighbours:
+            neighbour.kill()
+            neighbour.wait()
+
+
+def compare(args, model):
     everything, lines = {}, []
     head = ("| scenario | output tokens/s, Lares / llama-server | ratio (lower bound) | first token p95, s | "
             "longest gap, s | errors |\n|---|---|---|---|---|---|")

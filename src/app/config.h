@@ -39,6 +39,7 @@ struct Config {
   std::uint32_t sequences = 0;
   std::uint32_t jobs = 0;
   std::uint32_t runs_in_flight = 0;
+  std::uint32_t cache_tokens = 0;
   std::string event_log;  // File; "" = none.
   // device
   std::uint32_t threads = 0;      // 0 = as many as cores.
@@ -46,6 +47,7 @@ struct Config {
   std::string engine;
   // limits
   std::uint64_t body_bytes = 0;
+  std::uint64_t bodies_bytes = 0;
   std::uint32_t header_bytes = 0;
   Duration header_time{};
   Duration body_time{};

@@ -91,6 +91,7 @@ server::LoopOptions loop_options(const Config& config, std::vector<server::Model
   options.scheduler.running_max = config.sequences;
   options.scheduler.step_tokens = config.step_tokens;
   options.scheduler.runs_in_flight = config.runs_in_flight;
+  options.scheduler.cache_tokens = config.cache_tokens;
   options.models = std::move(models);
   options.default_model = config.default_model;
   options.classes = config.classes;
@@ -108,6 +109,7 @@ server::HttpOptions http_options(const Config& config) {
           .port = config.port,
           .header_bytes_max = config.header_bytes,
           .body_bytes_max = config.body_bytes,
+          .bodies_bytes_max = config.bodies_bytes,
           .header_limit = config.header_time,
           .body_limit = config.body_time,
           .idle_limit = config.idle_time,
@@ -172,9 +174,8 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
              http->port());
   std::fflush(stdout);
   wait_for_signal(signals);
-  loop.reset();  // Ends what runs, so that every client gets its last event before the sockets
-                 // close.
-  http.reset();
+  loop->stop();  // Every client gets its last event before the sockets close.
+  http.reset();  // Before the loop, which its routes call.
   return {};
 }
 

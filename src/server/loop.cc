@@ -134,10 +134,7 @@ Result<> LoopCore::start() {
 }
 
 LoopCore::~LoopCore() {
-  if (thread_.joinable()) {
-    post(StopCommand{});
-    thread_.join();
-  }
+  stop();
   if (prober_.joinable()) prober_.join();
   if (event_log_ != nullptr) std::fclose(event_log_);
   if (wake_fd_ >= 0) ::close(wake_fd_);
@@ -202,6 +199,10 @@ void LoopCore::post(Command command) {
   bool first = false;
   {
     const std::lock_guard lock(inbox_mutex_);
+    if (closed_) {
+      if (auto* submitted = std::get_if<SubmitCommand>(&command)) turn_away(*submitted);
+      return;
+    }
     first = inbox_.empty();
     inbox_.push_back(std::move(command));
   }
@@ -242,6 +243,23 @@ bool LoopCore::cancel(JobId job) {
   return true;
 }
 
+void LoopCore::stop() {
+  if (!thread_.joinable()) return;
+  post(StopCommand{});
+  thread_.join();
+  const std::lock_guard lock(inbox_mutex_);
+  closed_ = true;
+  for (Command& command : inbox_) {
+    if (auto* submitted = std::get_if<SubmitCommand>(&command)) turn_away(*submitted);
+  }
+  inbox_.clear();
+}
+
+void LoopCore::turn_away(SubmitCommand& command) {
+  command.sink->on_event(
+      Ended{{}, Error{Code::Unavailable, "the server is stopping"}, "server_stopping"});
+}
+
 std::vector<ModelStatus> LoopCore::models() const {
   const std::lock_guard lock(snapshot_mutex_);
   return models_snapshot_;
@@ -253,6 +271,7 @@ ServiceStatus LoopCore::status() const {
 }
 
 void LoopCore::on(SubmitCommand command) {
+  if (stopping_) return turn_away(command);
   Request& request = requests_[command.id];
   request.id = command.id;
   request.generation = std::move(command.generation);

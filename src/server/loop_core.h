@@ -57,6 +57,7 @@ class LoopCore final : public Service {
   // Service; any thread.
   JobId submit(Generation generation, std::shared_ptr<GenerationSink> sink) override;
   bool cancel(JobId job) override;
+  void stop() override;
   [[nodiscard]] std::vector<ModelStatus> models() const override;
   [[nodiscard]] ServiceStatus status() const override;
 
@@ -84,6 +85,7 @@ class LoopCore final : public Service {
   void probe_models();
   void post(Command command);  // Any thread.
   void take_commands();
+  static void turn_away(SubmitCommand& command);
   void wait_for_work();
   void on(SubmitCommand command);
   void on(CancelCommand command);
@@ -155,6 +157,7 @@ class LoopCore final : public Service {
   // Shared with other threads.
   std::mutex inbox_mutex_;
   std::vector<Command> inbox_;
+  bool closed_ = false;  // The thread has ended: nothing is taken from the inbox any more.
   int wake_fd_ = -1;
   std::atomic<std::uint64_t> next_id_;
   mutable std::mutex snapshot_mutex_;

@@ -407,6 +407,14 @@ TEST_F(LoopTest, AHundredRequestsAtOnceAllEndAndTheEventLogReplays) {
   std::remove(file.c_str());
 }
 
+TEST_F(LoopTest, AfterItStoppedEverythingIsTurnedAway) {
+  start();
+  service->stop();
+  const auto late = ask("too late", 5);
+  ASSERT_TRUE(late->wait());
+  EXPECT_EQ(late->ended->error_code, "server_stopping");
+}
+
 TEST_F(LoopTest, StoppingEndsWhatRuns) {
   start();
   const auto stream = ask("a stream", 3000);

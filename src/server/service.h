@@ -44,6 +44,9 @@ class Service {
   virtual JobId submit(Generation generation, std::shared_ptr<GenerationSink> sink) = 0;
   // Ends it at the next step; unknown or ended ids are ignored. Returns whether it was known.
   virtual bool cancel(JobId job) = 0;
+  // Ends what waits and runs, with the code `server_stopping`; what is submitted later ends so at
+  // once. Returns when every sink has had its Ended. Once; the other calls stay harmless.
+  virtual void stop() {}
   [[nodiscard]] virtual std::vector<ModelStatus> models() const = 0;
   [[nodiscard]] virtual ServiceStatus status() const = 0;
 };
