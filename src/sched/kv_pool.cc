@@ -77,6 +77,7 @@ void KvPool::cache(SeqId seq, std::span<const std::uint64_t> keys) {
   sequence.keys.assign(keys.begin(), keys.end());
   sequence.state = State::Cached;
   sequence.used = ++tick_;
+  sequence.useful = false;
   --live_;
   ++cached_;
 }
@@ -124,7 +125,10 @@ KvPool::Match KvPool::match(std::span<const std::uint64_t> keys) {
     best = Match{SeqId{static_cast<std::uint32_t>(i)},
                  static_cast<std::uint32_t>(end.first - keys.begin())};
   }
-  if (best.blocks > 0) sequences_[best.seq.value].used = ++tick_;
+  if (best.blocks > 0) {
+    sequences_[best.seq.value].used = ++tick_;
+    sequences_[best.seq.value].useful = true;
+  }
   return best;
 }
 

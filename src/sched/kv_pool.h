@@ -62,6 +62,8 @@ class KvPool {
 
   // The cached sequence not used for longest, other than `spare`.
   [[nodiscard]] std::optional<SeqId> least_recent_cached(std::optional<SeqId> spare) const;
+  // Whether a cached sequence has matched since it was cached.
+  [[nodiscard]] bool was_useful(SeqId seq) const { return sequences_[seq.value].useful; }
 
   void check() const;
 
@@ -69,6 +71,7 @@ class KvPool {
   struct Sequence {
     State state = State::Free;
     std::uint64_t used = 0;             // Tick of last use.
+    bool useful = false;                // Matched since it was cached.
     std::vector<std::uint32_t> blocks;  // In order of position.
     std::vector<std::uint64_t> keys;    // Of the first keys.size() blocks.
   };

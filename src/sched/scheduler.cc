@@ -17,6 +17,11 @@ Result<> in_range(std::string_view name, std::uint32_t value, std::uint32_t low,
               fmt::format("scheduler.{} is {}; it must be {} to {}", name, value, low, high));
 }
 
+// Measured with a 0.1B model on two cores: 2,500 cached tokens make reading a prompt of 200 a
+// quarter slower, 1,000 a tenth.
+constexpr std::uint32_t kCacheFirst = 2048;
+constexpr std::uint32_t kCacheLeast = 1024;
+
 bool could_fit(const Job& job, const Model& model) {
   const std::uint64_t tokens = std::uint64_t{job.prompt} + job.output_max;
   return tokens <= model.limits.context &&
@@ -95,6 +100,7 @@ void Scheduler::State::on(const ModelReady& event, Decision& out) {
   m.limits = event.limits;
   m.at = Model::At::Ready;
   m.pool.emplace(event.limits.pool_tokens, event.limits.sequences);
+  m.cache_budget = std::min(kCacheFirst, options.cache_tokens);
   for (Slot s = jobs.first_waiting(); s != kNoSlot;) {
     const Slot next = jobs[s].next;
     if (jobs[s].model == event.model && !could_fit(jobs[s], m)) reject(s, Reason::NeverFits, out);
@@ -244,7 +250,7 @@ void Scheduler::State::release(Slot slot, std::span<const std::uint64_t> keys, E
                      whole * kBlockTokens <= options.cache_tokens;
   if (worth) {
     m.pool->cache(job.seq, keys.first(whole));
-    trim_cache(m, options.cache_tokens, out);
+    trim_cache(m, job.seq, out);
   } else {
     m.pool->drop(job.seq);
     out.actions.emplace_back(DropSequence{m.device, m.id, job.seq});
@@ -263,10 +269,17 @@ void Scheduler::State::request_loads(Decision& out) {
   }
 }
 
-void Scheduler::State::trim_cache(Model& m, std::uint32_t tokens, Decision& out) {
-  while (m.pool->blocks_reclaimable() > tokens / kBlockTokens) {
-    const auto oldest = m.pool->least_recent_cached(std::nullopt);
-    LARES_ASSERT(oldest.has_value(), "reclaimable blocks but no cached sequence");
+// Every cached cell widens what each step works over, so the budget follows the use: what is
+// evicted without ever having matched shrinks it, a match doubles it (StepBuilder::start), within
+// [kCacheLeast, cache_tokens]. The newest sequence stays: it is the likeliest to be continued.
+void Scheduler::State::trim_cache(Model& m, SeqId newest, Decision& out) {
+  while (m.pool->blocks_reclaimable() > m.cache_budget / kBlockTokens) {
+    const auto oldest = m.pool->least_recent_cached(newest);
+    if (!oldest) return;
+    if (!m.pool->was_useful(*oldest)) {
+      m.cache_budget = std::max(m.cache_budget - m.cache_budget / 8,
+                                std::min(kCacheLeast, options.cache_tokens));
+    }
     m.pool->drop(*oldest);
     out.actions.emplace_back(DropSequence{m.device, m.id, *oldest});
   }

@@ -35,8 +35,8 @@ struct Options {
   // it makes more and the pool is full, the youngest job steps back and is computed again.
   // 0..65536.
   std::uint32_t output_expected = 128;
-  // Tokens of the pool that ended sequences may keep for reuse. Cached cells widen the span that
-  // every step works over. 0..pool.
+  // Most tokens of the pool that ended sequences may keep for reuse; how many do follows the use
+  // that is made of them, because cached cells widen the span that every step works over. 0..pool.
   std::uint32_t cache_tokens = 8192;
   // Times a job's step may die with its worker before the job is rejected.
   std::uint32_t losses_max = 3;

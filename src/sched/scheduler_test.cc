@@ -161,6 +161,23 @@ TEST(Scheduler, AFollowUpPaysForItsNewWordsOnly) {
   EXPECT_EQ(device.computed - first, 200U - 160U + 4U);
 }
 
+TEST(Scheduler, WhatIsNeverReusedIsKeptLittleAndWhatIsReusedMore) {
+  TestDevice useless({.cache_tokens = 4096},
+                     {.pool_tokens = 8192, .context = 2048, .sequences = 64, .batch_tokens = 512});
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    useless.submit(id, 256, 2, 0, id);
+    useless.run_until_idle();
+  }
+  EXPECT_LE(useless.scheduler().pool(ModelId{0}).cached, 1024U + 272U);
+  TestDevice useful({.cache_tokens = 4096},
+                    {.pool_tokens = 8192, .context = 2048, .sequences = 64, .batch_tokens = 512});
+  for (std::uint64_t id = 1; id <= 60; ++id) {  // Four conversations that go on, then ten.
+    useful.submit(id, 256, 2, 0, id <= 20 ? id % 4 : id % 10);
+    useful.run_until_idle();
+  }
+  EXPECT_GE(useful.scheduler().pool(ModelId{0}).cached, 2500U);
+}
+
 TEST(Scheduler, NobodyReusesAnotherMembersWords) {
   TestDevice device({});
   device.submit(1, 160, 5, 1, 7);

@@ -86,6 +86,7 @@ struct Model {
   std::optional<KvPool> pool;
   std::vector<Slot> running;       // In the order of arrival.
   std::uint64_t last_planned = 0;  // Tick of its last step.
+  std::uint32_t cache_budget = 0;  // Tokens that cached sequences may keep now; see trim_cache().
 };
 
 struct PlannedItem {
@@ -140,7 +141,7 @@ struct Scheduler::State {
   void release(Slot slot, std::span<const std::uint64_t> keys, EndCause cause, Decision& out);
 
   void request_loads(Decision& out);
-  void trim_cache(Model& model, std::uint32_t tokens, Decision& out);
+  void trim_cache(Model& model, SeqId newest, Decision& out);
 
   // step_builder.cc: what to do.
   void plan(Device& device, Decision& out);

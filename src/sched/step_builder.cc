@@ -171,6 +171,9 @@ class StepBuilder {
     if (!fits(job, match)) return false;
     if (!m_.pool->has_free_sequence() && !free_a_sequence(match)) return false;
 
+    if (match.blocks > 0 && m_.pool->state(match.seq) == KvPool::State::Cached) {
+      m_.cache_budget = std::min(2 * std::max(m_.cache_budget, 1U), s_.options.cache_tokens);
+    }
     s_.jobs.unwait(slot);
     job.seq = m_.pool->open(match.seq, match.blocks);
     job.at = Job::At::Running;
