@@ -4,6 +4,9 @@
 # A fresh Debian 12 needs the network once, for the packages and for llama.cpp (tools/fetch_llama.sh);
 # afterwards nothing is fetched.
 
+# So that a clone in another folder finds what this one compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 say() { printf 'lares: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 

@@ -269,19 +269,20 @@ void Scheduler::State::request_loads(Decision& out) {
   }
 }
 
-// Every cached cell widens what each step works over, so the budget follows the use: what is
-// evicted without ever having matched shrinks it, a match doubles it (StepBuilder::start), within
+// Every cached cell widens what each step works over, so the budget follows the use: it shrinks by
+// what is evicted without ever having matched, and a match doubles it (StepBuilder::start), within
 // [kCacheLeast, cache_tokens]. The newest sequence stays: it is the likeliest to be continued.
 void Scheduler::State::trim_cache(Model& m, SeqId newest, Decision& out) {
+  const std::uint32_t least = std::min(kCacheLeast, options.cache_tokens);
   while (m.pool->blocks_reclaimable() > m.cache_budget / kBlockTokens) {
     const auto oldest = m.pool->least_recent_cached(newest);
     if (!oldest) return;
-    if (!m.pool->was_useful(*oldest)) {
-      m.cache_budget = std::max(m.cache_budget - m.cache_budget / 8,
-                                std::min(kCacheLeast, options.cache_tokens));
-    }
+    const bool useful = m.pool->was_useful(*oldest);
+    const std::uint32_t free_before = m.pool->blocks_free();
     m.pool->drop(*oldest);
     out.actions.emplace_back(DropSequence{m.device, m.id, *oldest});
+    const std::uint32_t freed = (m.pool->blocks_free() - free_before) * kBlockTokens;
+    if (!useful) m.cache_budget = std::max(m.cache_budget - std::min(m.cache_budget, freed), least);
   }
 }
 

@@ -12,6 +12,9 @@ namespace {
 // save at least this many blocks; for less, waiting costs more than computing twice.
 constexpr std::size_t kPrefixWorthBlocks = 4;
 
+// After so many runs in a row that died with their worker, a job runs alone.
+constexpr std::uint32_t kLossesAlone = 2;
+
 std::uint32_t blocks_for(std::uint64_t tokens) {
   return static_cast<std::uint32_t>((tokens + kBlockTokens - 1) / kBlockTokens);
 }
@@ -66,9 +69,7 @@ class StepBuilder {
 
   // A job whose last runs all died with their worker runs alone, so that it takes nobody with it
   // and, if it was innocent, is cleared by one step.
-  [[nodiscard]] bool is_suspect(const Job& job) const {
-    return job.losses > 0 && job.losses + 1 >= s_.options.losses_max;
-  }
+  [[nodiscard]] bool is_suspect(const Job& job) const { return job.losses >= kLossesAlone; }
 
   Slot find_suspect() {
     for (const Slot slot : m_.running) {

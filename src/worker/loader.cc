@@ -2,20 +2,23 @@
 
 #include <utility>
 
-#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/log.h"
 
 namespace lares::worker {
 namespace {
 
-// This thread runs when nothing else wants the processor. Threads that it starts inherit that, and
-// an unprivileged process may not take it back: an engine starts the threads that compute steps in
-// its first run, or in its constructor, never inside load().
-void yield_to_everything() {
-  const sched_param none{};
-  if (::sched_setscheduler(0, SCHED_IDLE, &none) != 0) {
-    log_warn("models load at normal priority: SCHED_IDLE was refused");
+// Loading stays behind the running steps, but goes on: at SCHED_IDLE it never ended on a machine
+// that others kept busy. Threads that it starts inherit its priority, and an unprivileged process
+// may not take it back: an engine starts the threads that compute steps in its first run, or in its
+// constructor, never inside load().
+constexpr int kNice = 10;
+
+void stay_behind_steps() {
+  if (::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice) != 0) {
+    log_warn("models load at normal priority: setpriority was refused");
   }
 }
 
@@ -46,7 +49,7 @@ bool Loader::loading(ModelId model) const {
 }
 
 void Loader::work() {
-  yield_to_everything();
+  stay_behind_steps();
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
