@@ -150,6 +150,7 @@ void LoopCore::handle(worker::RunDone message) {
   const SentRun sent = std::move(sent_runs_.front());
   sent_runs_.pop_front();
   if (!sent_runs_.empty()) sent_runs_.front().since = now();
+  device_restart_.quick_deaths = 0;  // It did some work: its next death is not a broken start.
   models_[sent.model].watch.observe(sent.tokens, ran.device);
   step_seconds_->observe(std::chrono::duration<double>(ran.device).count());
   if (ran.idle.count() > 0) idle_seconds_->observe(std::chrono::duration<double>(ran.idle).count());

@@ -118,6 +118,7 @@ void LoopCore::handle(worker::TextDone message) {
   if (text_queue_.empty() || text_queue_.front().value != message.request) return;
   text_queue_.pop_front();
   text_since_ = now();
+  text_restart_.quick_deaths = 0;
   const auto it = requests_.find(JobId{message.request});
   if (it == requests_.end()) return;
   Request& request = it->second;
