@@ -49,11 +49,15 @@ class Workers(unittest.TestCase):
 
             disturbed = asyncio.run(run_all(server, kill))
             self.assertEqual(server.metric(restarts), 2)
+            surprising = 0
             for a, b in zip(undisturbed, disturbed):
                 self.assertIsNone(b.error)
                 self.assertTrue(b.done)
                 self.assertEqual(len(b.logprobs), TOKENS)
-                self.assertFalse(differs_without_a_tie(a, b), f"{a.text!r}\n{b.text!r}")
+                surprising += differs_without_a_tie(a, b)
+            # Rounding moves a score by more than a tenth once in some hundred streams (kills_test.py
+            # counts them); a wrong position, seed or token would part nearly all of them.
+            self.assertLessEqual(surprising, 3)
 
     def test_nobody_streaming_notices_that_the_text_worker_is_killed(self):
         with Server() as server:
