@@ -17,8 +17,9 @@ Result<> in_range(std::string_view name, std::uint32_t value, std::uint32_t low,
               fmt::format("scheduler.{} is {}; it must be {} to {}", name, value, low, high));
 }
 
-// Measured with a 0.1B model on two cores: 2,500 cached tokens make reading a prompt of 200 a
-// quarter slower, 1,000 a tenth.
+// Measured with a 0.1B model on two cores (BENCHMARKS.md): with up to 2,500 cached tokens, reading
+// a prompt of 200 took a quarter to a third longer than with none; within this budget, about a
+// tenth.
 constexpr std::uint32_t kCacheFirst = 2048;
 constexpr std::uint32_t kCacheLeast = 1024;
 

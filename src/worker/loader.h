@@ -1,4 +1,4 @@
-// Loads models one after the other on a thread of its own at idle priority, beside running steps.
+// Loads models one after the other on a thread of its own at low priority, beside running steps.
 //
 // Owned by the device worker's main thread; answers go to the channel from the loading thread.
 #pragma once

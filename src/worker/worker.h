@@ -12,7 +12,7 @@ namespace lares::worker {
 
 // Serves a device until the channel closes. A second thread reads the channel, so that a Cancel
 // reaches a run that is queued behind the one computing; models load on a thread of their own at
-// idle priority beside running steps. Sends Hello first.
+// low priority beside running steps. Sends Hello first.
 void run_device_worker(Channel& channel, engine::Engine& engine);
 
 // Serves text requests in order until the channel closes. Sends Hello first.

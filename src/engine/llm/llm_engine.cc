@@ -23,7 +23,7 @@ Result<std::unique_ptr<LlmEngine>> LlmEngine::create(const LlmOptions& options) 
   TRY_VOID(start_backend(options.library_folder));
   const std::uint32_t threads =
       options.threads != 0 ? options.threads : read_cpu_times(clock_now()).cores;
-  // Here and not in load(), which may run at idle priority: threads inherit it, and one that is
+  // Here and not in load(), which may run at low priority: threads inherit it, and one that is
   // kept from its core lets all others spin.
   ThreadPool pool = TRY(ThreadPool::create(threads));
   return std::unique_ptr<LlmEngine>(new LlmEngine(options, threads, std::move(pool)));
