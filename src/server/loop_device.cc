@@ -42,6 +42,10 @@ void LoopCore::read_device() {
     if (auto* failed = std::get_if<worker::RunFailed>(&message)) handle(*failed);
     if (auto* loaded = std::get_if<worker::LoadDone>(&message)) handle(std::move(*loaded));
     if (auto* load_failed = std::get_if<worker::LoadFailed>(&message)) handle(*load_failed);
+    if (auto* refused = std::get_if<worker::VerbFailed>(&message)) {
+      log_warn("the device worker refused a verb",
+               {{"verb", refused->verb}, {"why", refused->error.message}});
+    }
     if (auto* open_failed = std::get_if<worker::OpenFailed>(&message)) handle(*open_failed);
   }
   if (!read && device_.get() == reading) device_lost(read.error().message);

@@ -108,14 +108,16 @@ class Server:
     def children(self):
         """Process ids of the workers by kind."""
         found = {}
-        listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout
-        for pid in listed.split():
-            with contextlib.suppress(OSError):
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # Gone meanwhile.
+                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if parent != self.process.pid:
+                    continue
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
                 if "--device" in words:
-                    found["device"] = int(pid)
+                    found["device"] = int(folder.name)
                 elif "--text" in words:
-                    found["text"] = int(pid)
+                    found["text"] = int(folder.name)
         return found
 
 
