@@ -12,6 +12,8 @@ from lares_server import STARTER, Server, chat_body, stream
 STREAMS = 16
 TOKENS = 128
 NEAR_TIE = 0.1  # Of the two best scores, as log-probabilities.
+# Rounding was seen to move one score by up to 0.07; no two scores further apart than this may change places.
+NO_TIE = 0.15
 
 ASKED = ["Tell the kids a story about a brave rabbit", "How do I get my rice nice and fluffy?",
          "Wie koche ich ein weiches Ei?", "¿Cómo se hace un buen arroz?", "What exactly are you?",
@@ -28,14 +30,14 @@ async def run_all(server, on_chunk=None):
                                   for i, body in enumerate(bodies())))
 
 
-def differs_without_a_tie(undisturbed, other):
-    """True if the texts part where the undisturbed run was sure of its token."""
+def tie_where_they_part(undisturbed, other):
+    """How far apart the undisturbed run's two best scores are where the texts part; None if they never do."""
     for a, b in zip(undisturbed.logprobs, other.logprobs):
         # By bytes: two halves of different letters are the same replacement mark as text.
         if a["bytes"] != b["bytes"]:
             best = a["top_logprobs"]
-            return best[0]["logprob"] - best[1]["logprob"] > NEAR_TIE
-    return False
+            return best[0]["logprob"] - best[1]["logprob"]
+    return None
 
 
 class Workers(unittest.TestCase):
@@ -50,15 +52,11 @@ class Workers(unittest.TestCase):
 
             disturbed = asyncio.run(run_all(server, kill))
             self.assertEqual(server.metric(restarts), 2)
-            surprising = 0
             for a, b in zip(undisturbed, disturbed):
                 self.assertIsNone(b.error)
                 self.assertTrue(b.done)
                 self.assertEqual(len(b.logprobs), TOKENS)
-                surprising += differs_without_a_tie(a, b)
-            # Rounding moves a score by more than a tenth once in some hundred streams (kills_test.py
-            # counts them); a wrong position, seed or token would part nearly all of them.
-            self.assertLessEqual(surprising, 3)
+                self.assertLess(tie_where_they_part(a, b) or 0, NO_TIE, f"{a.text!r}\n{b.text!r}")
 
     def test_nobody_streaming_notices_that_the_text_worker_is_killed(self):
         with Server() as server:

@@ -3,7 +3,8 @@ texts differ from an undisturbed run no more than undisturbed runs differ from e
 
 The rule (docs/ARCHITECTURE.md): kernels round differently for different batch shapes, so a near tie may
 fall the other way. Undisturbed runs with other neighbours give the control rate; the disturbed rate may
-be 1.5 times that, and every difference must begin at a near tie of the undisturbed run.
+be 1.5 times that, and every difference must begin at a near tie of the undisturbed run: within 0.1, but
+for one stream in two hundred, and never beyond 0.15.
 """
 import asyncio
 import os
@@ -12,7 +13,7 @@ import signal
 import time
 import unittest
 
-from faults_test import bodies, differs_without_a_tie
+from faults_test import NEAR_TIE, NO_TIE, bodies, tie_where_they_part
 from lares_server import Server, stream
 
 KILLS = int(os.environ.get("LARES_KILLS", "100"))
@@ -49,15 +50,16 @@ class Kills(unittest.TestCase):
             control_rate = control / compared
 
             kills = differ = streams = 0
-            pauses = []
+            pauses, ties = [], []
             while kills < KILLS:
                 at = set(rng.sample(range(5, 120), KILLS_A_ROUND))
                 stamps, killed_at = [], []
 
                 def kill(got):
                     stamps.append(time.monotonic())
-                    if got.chunks in at:
-                        os.kill(server.children()["device"], signal.SIGKILL)
+                    device = server.children().get("device")  # None while it is being replaced.
+                    if got.chunks in at and device:
+                        os.kill(device, signal.SIGKILL)
                         killed_at.append(time.monotonic())
 
                 results = asyncio.run(run_all(server, fixed, kill))
@@ -67,13 +69,16 @@ class Kills(unittest.TestCase):
                 for a, b in zip(undisturbed, results):
                     self.assertIsNone(b.error)
                     self.assertTrue(b.done)
-                    self.assertFalse(differs_without_a_tie(a, b), f"{a.text!r}\n{b.text!r}")
+                    ties.append(tie_where_they_part(a, b) or 0)
+                    self.assertLess(ties[-1], NO_TIE, f"{a.text!r}\n{b.text!r}")
                 differ += differing(undisturbed, results)
             pauses.sort()
+            beyond = sum(tie > NEAR_TIE for tie in ties)
             print(f"\n{kills} kills under {streams} streams: 0 failed; {differ} texts differ ({differ / streams:.1%}), "
-                  f"undisturbed control {control} of {compared} ({control_rate:.1%}); pause of the watched stream p50 "
+                  f"undisturbed control {control} of {compared} ({control_rate:.1%}); ties at most {max(ties):.3f} apart, {beyond} beyond {NEAR_TIE}; pause of the watched stream p50 "
                   f"{pauses[len(pauses) // 2] * 1000:.0f} ms, max {pauses[-1] * 1000:.0f} ms")
             self.assertGreaterEqual(server.metric('lares_worker_restarts_total{kind="device"}'), kills)
+            self.assertLessEqual(beyond, streams / 200)
             # One text in a hundred is what chance may add to a control rate of nearly nothing.
             self.assertLessEqual(differ / streams, 1.5 * control_rate + 0.01)
 
