@@ -7,6 +7,7 @@ namespace lares::sched {
 void Decision::clear() {
   actions.clear();
   items.clear();
+  charges.clear();
   wake_at = Instant::max();
 }
 

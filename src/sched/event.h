@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/types.h"
+#include "sched/accounts.h"
+#include "sched/cost_table.h"
 
 namespace lares::sched {
 
@@ -33,14 +35,16 @@ enum class EndCause : std::uint8_t { Finished, Cancelled, Failed };
 
 // clang-format off
 // Events, in the order they happened.
-struct ModelReady { ModelId model; DeviceId device; ModelLimits limits; };
+struct ModelReady { ModelId model; DeviceId device; ModelLimits limits; CostTable cost{}; };
 struct ModelFailed { ModelId model; };   // Not loadable: its jobs are rejected, later ones too.
 struct ModelForgotten { ModelId model; };  // Not resident any more; the next job loads it again.
 struct DeviceLost { DeviceId device; };  // Its worker died: nothing is resident, nothing computed.
+struct MemberChanged { MemberId member; MemberLimits limits; };  // Without it, the defaults.
 struct Submitted {
   JobId job; MemberId member; ClassId cls; TaskId task; ModelId model;
   std::uint32_t prompt = 0;              // Tokens.
-  std::uint32_t output_max = 0;          // Tokens; prompt + output_max <= context.
+  std::uint32_t output_max = 0;          // Tokens; prompt + output_max <= context. 0: an embedding,
+                                         // done when its prompt is computed.
   std::span<const std::uint64_t> blocks; // Prefix keys of the prompt, see prefix_keys().
 };
 struct Ended {
@@ -48,11 +52,13 @@ struct Ended {
   std::span<const std::uint64_t> blocks; // Prefix keys of prompt and output, for reuse.
 };
 struct Stepped { DeviceId device; RunId run; Duration took; std::span<const ItemDone> items; };
-using Event =
-    std::variant<ModelReady, ModelFailed, ModelForgotten, DeviceLost, Submitted, Ended, Stepped>;
+using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, DeviceLost, MemberChanged,
+                           Submitted, Ended, Stepped>;
 
 // Actions, to be performed in this order.
-enum class Reason : std::uint8_t { QueueFull, ModelFailed, NeverFits, FailedRepeatedly };
+enum class Reason : std::uint8_t {
+  QueueFull, ModelFailed, NeverFits, FailedRepeatedly, MemberQueueFull
+};
 struct LoadModel { DeviceId device; ModelId model; };  // Answered by ModelReady or ModelFailed.
 struct OpenSequence {                   // The job's tokens so far, prompt and output.
   DeviceId device; ModelId model; JobId job; SeqId seq;
@@ -73,10 +79,19 @@ struct StepItem {
   std::uint32_t tokens = 0;
 };
 
+// Device time that a job is charged for one item of an answered step: the item's marginal cost, as
+// the cost table predicts it, and an equal part of what is fixed. A step's charges sum to its time.
+struct Charge {
+  JobId job;
+  MemberId member;
+  Duration device{};
+};
+
 // One answer of the scheduler; refilled by step(), its memory kept by the caller.
 struct Decision {
   std::vector<Action> actions;
   std::vector<StepItem> items;
+  std::vector<Charge> charges;       // In the order of the answered runs' items.
   Instant wake_at = Instant::max();  // Call step() by then even if nothing happens.
 
   void clear();

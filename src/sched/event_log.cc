@@ -1,5 +1,6 @@
 #include "sched/event_log.h"
 
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -27,9 +28,9 @@ std::string keys_text(std::span<const std::uint64_t> keys) {
 }
 
 void write(std::string& out, const ModelReady& e) {
-  line(out, "+ ready model={} device={} pool={} context={} sequences={} batch={} cut={}",
+  line(out, "+ ready model={} device={} pool={} context={} sequences={} batch={} cut={} cost={}",
        e.model.value, e.device.value, e.limits.pool_tokens, e.limits.context, e.limits.sequences,
-       e.limits.batch_tokens, e.limits.cut_anywhere ? 1 : 0);
+       e.limits.batch_tokens, e.limits.cut_anywhere ? 1 : 0, e.cost.to_text());
 }
 void write(std::string& out, const ModelFailed& e) {
   line(out, "+ model-failed model={}", e.model.value);
@@ -39,6 +40,10 @@ void write(std::string& out, const ModelForgotten& e) {
 }
 void write(std::string& out, const DeviceLost& e) {
   line(out, "+ lost device={}", e.device.value);
+}
+void write(std::string& out, const MemberChanged& e) {
+  line(out, "+ member member={} weight={} running={} waiting={}", e.member.value, e.limits.weight,
+       e.limits.running_max, e.limits.waiting_max);
 }
 void write(std::string& out, const Submitted& e) {
   line(out, "+ submit job={} member={} class={} task={} model={} prompt={} output={} keys={}",
@@ -185,11 +190,16 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
   if (kind == "ready") {
     const ModelLimits limits{u32("pool"), u32("context"), u32("sequences"), u32("batch"),
                              u32("cut") != 0};
-    return ModelReady{ModelId{u32("model")}, DeviceId{u32("device")}, limits};
+    const auto cost = CostTable::parse(f.text("cost"));
+    if (!cost) return std::nullopt;
+    return ModelReady{ModelId{u32("model")}, DeviceId{u32("device")}, limits, *cost};
   }
   if (kind == "model-failed") return ModelFailed{ModelId{u32("model")}};
   if (kind == "model-forgotten") return ModelForgotten{ModelId{u32("model")}};
   if (kind == "lost") return DeviceLost{DeviceId{u32("device")}};
+  if (kind == "member") {
+    return MemberChanged{MemberId{u32("member")}, {u32("weight"), u32("running"), u32("waiting")}};
+  }
   if (kind == "submit") {
     return Submitted{JobId{u64("job")},   MemberId{u32("member")}, ClassId{u32("class")},
                      TaskId{u64("task")}, ModelId{u32("model")},   u32("prompt"),
@@ -205,18 +215,58 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
   return std::nullopt;
 }
 
+// "chat:500000000:100000000:0:300:50:20000000000": name, targets, shares, longest wait.
+std::optional<ClassSpec> read_class(std::string_view text) {
+  std::array<std::string_view, 7> parts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t end = std::min(text.find(':'), text.size());
+    parts[i] = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  Fields f("");
+  const auto ns = [&](std::size_t i) { return Duration(f.parse<Duration::rep>(parts[i], 10)); };
+  ClassSpec cls{.name = std::string(parts[0]),
+                .first_target = ns(1),
+                .gap_target = ns(2),
+                .completion_target = ns(3),
+                .guaranteed = f.parse<std::uint32_t>(parts[4], 10),
+                .floor = f.parse<std::uint32_t>(parts[5], 10),
+                .longest_wait = ns(6)};
+  return f.ok() ? std::optional(std::move(cls)) : std::nullopt;
+}
+
+std::string class_text(const ClassSpec& c) {
+  return fmt::format("{}:{}:{}:{}:{}:{}:{}", c.name, c.first_target.count(), c.gap_target.count(),
+                     c.completion_target.count(), c.guaranteed, c.floor, c.longest_wait.count());
+}
+
 std::optional<Options> read_options(std::string_view text) {
-  if (!text.starts_with("lares-events 1 ")) return std::nullopt;
+  if (!text.starts_with("lares-events 2 ")) return std::nullopt;
   Fields f(text);
+  const auto u32 = [&](std::string_view key) { return f.number<std::uint32_t>(key); };
+  const auto ns = [&](std::string_view key) { return Duration(f.number<Duration::rep>(key)); };
   Options options;
   options.policy = std::string(f.text("policy"));
-  options.jobs_max = f.number<std::uint32_t>("jobs");
-  options.running_max = f.number<std::uint32_t>("running");
-  options.step_tokens = f.number<std::uint32_t>("step");
-  options.runs_in_flight = f.number<std::uint32_t>("runs");
-  options.output_expected = f.number<std::uint32_t>("expected");
-  options.cache_tokens = f.number<std::uint32_t>("cache");
-  options.losses_max = f.number<std::uint32_t>("losses");
+  options.tuning = {.guard = ns("guard"), .headroom = u32("headroom")};
+  options.jobs_max = u32("jobs");
+  options.running_max = u32("running");
+  options.step_tokens = u32("step");
+  options.slice = ns("slice");
+  options.slice_alone = ns("slice_alone");
+  options.chunk_least = u32("chunk_least");
+  options.runs_in_flight = u32("runs");
+  options.ahead_max = ns("ahead");
+  options.output_expected = u32("expected");
+  options.cache_tokens = u32("cache");
+  options.losses_max = u32("losses");
+  options.batching = {.admit_every = u32("admit_every"),
+                      .prompts_apart = u32("prompts_apart") != 0,
+                      .reserve_tokens = u32("reserve")};
+  for (const std::string_view item : f.list("classes")) {
+    auto cls = read_class(item);
+    if (!cls) return std::nullopt;
+    options.classes.push_back(std::move(*cls));
+  }
   return f.ok() ? std::optional(options) : std::nullopt;
 }
 
@@ -292,10 +342,16 @@ class Replayer {
 }  // namespace
 
 void append_options(std::string& out, const Options& o) {
+  std::string classes;
+  for (const ClassSpec& cls : o.classes) classes += (classes.empty() ? "" : ",") + class_text(cls);
   line(out,
-       "lares-events 1 policy={} jobs={} running={} step={} runs={} expected={} cache={} losses={}",
-       o.policy, o.jobs_max, o.running_max, o.step_tokens, o.runs_in_flight, o.output_expected,
-       o.cache_tokens, o.losses_max);
+       "lares-events 2 policy={} guard={} headroom={} jobs={} running={} step={} slice={} "
+       "slice_alone={} chunk_least={} runs={} ahead={} expected={} cache={} losses={} "
+       "admit_every={} prompts_apart={} reserve={} classes={}",
+       o.policy, o.tuning.guard.count(), o.tuning.headroom, o.jobs_max, o.running_max,
+       o.step_tokens, o.slice.count(), o.slice_alone.count(), o.chunk_least, o.runs_in_flight,
+       o.ahead_max.count(), o.output_expected, o.cache_tokens, o.losses_max, o.batching.admit_every,
+       o.batching.prompts_apart ? 1 : 0, o.batching.reserve_tokens, classes);
 }
 
 void append_step(std::string& out, Instant now, std::span<const Event> events,

@@ -9,9 +9,10 @@ namespace {
 class Fifo final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "fifo"; }
-
-  [[nodiscard]] bool may_start(const Moment& moment) const override {
-    return moment.running_at_start == 0;
+  [[nodiscard]] Traits traits() const override { return {}; }
+  [[nodiscard]] Rank rank(const Candidate& c) const override { return {.arrival = c.arrival}; }
+  [[nodiscard]] bool may_start(const Moment& moment, const Candidate& /*c*/) const override {
+    return moment.running_at_start == 0 && moment.tokens_left > 0;
   }
 };
 

@@ -1,9 +1,13 @@
+#include "sched/job_table.h"
+
+#include <algorithm>
+
 #include "core/assert.h"
-#include "sched/state.h"
+#include "core/hash.h"
 
 namespace lares::sched {
 
-JobTable::JobTable(std::uint32_t jobs_max) {
+JobTable::JobTable(std::uint32_t jobs_max, bool by_task) : by_task_(by_task) {
   by_id_.reserve(jobs_max);
   free_.reserve(jobs_max);
   jobs_.resize(jobs_max);
@@ -37,43 +41,91 @@ void JobTable::remove(Slot slot) {
   free_.push_back(slot);
 }
 
+std::size_t JobTable::LaneHash::operator()(const LaneKey& key) const {
+  return hash_combine(key.owner, key.work);
+}
+
+std::uint32_t JobTable::lane_of(const Job& job) {
+  const Accounts::Index task = by_task_ ? job.task : 0;
+  const LaneKey key{(std::uint64_t{job.member} << 32U) | task,
+                    (std::uint64_t{job.model.value} << 32U) | job.cls.value};
+  const auto [it, fresh] = lane_by_key_.try_emplace(key, 0);
+  if (!fresh) return it->second;
+  if (free_lanes_.empty()) {
+    free_lanes_.push_back(static_cast<std::uint32_t>(lanes_.size()));
+    lanes_.emplace_back();
+  }
+  it->second = free_lanes_.back();
+  free_lanes_.pop_back();
+  Lane& lane = lanes_[it->second];
+  lane = Lane{.model = job.model, .member = job.member, .task = task, .cls = job.cls};
+  lane.place = static_cast<std::uint32_t>(used_lanes_.size());
+  used_lanes_.push_back(it->second);
+  return it->second;
+}
+
 void JobTable::wait(Slot slot) {
   Job& job = jobs_[slot];
   LARES_ASSERT(job.at == Job::At::Free, "job {} is already somewhere", job.id.value);
   job.at = Job::At::Waiting;
   ++waiting_count_;
+  job.lane = lane_of(job);
+  Lane& lane = lanes_[job.lane];
   // New jobs go to the end; one that steps back is older than nearly all that wait.
   Slot before = kNoSlot;
-  if (last_ == kNoSlot || jobs_[last_].arrival < job.arrival) {
-    before = last_;
+  if (lane.last == kNoSlot || jobs_[lane.last].arrival < job.arrival) {
+    before = lane.last;
   } else {
-    for (Slot s = first_; s != kNoSlot && jobs_[s].arrival < job.arrival; s = jobs_[s].next)
+    for (Slot s = lane.first; s != kNoSlot && jobs_[s].arrival < job.arrival; s = jobs_[s].next)
       before = s;
   }
   job.previous = before;
-  job.next = before == kNoSlot ? first_ : jobs_[before].next;
-  (before == kNoSlot ? first_ : jobs_[before].next) = slot;
-  (job.next == kNoSlot ? last_ : jobs_[job.next].previous) = slot;
+  job.next = before == kNoSlot ? lane.first : jobs_[before].next;
+  (before == kNoSlot ? lane.first : jobs_[before].next) = slot;
+  (job.next == kNoSlot ? lane.last : jobs_[job.next].previous) = slot;
 }
 
 void JobTable::unwait(Slot slot) {
   Job& job = jobs_[slot];
   LARES_ASSERT(job.at == Job::At::Waiting, "job {} does not wait", job.id.value);
-  (job.previous == kNoSlot ? first_ : jobs_[job.previous].next) = job.next;
-  (job.next == kNoSlot ? last_ : jobs_[job.next].previous) = job.previous;
+  Lane& lane = lanes_[job.lane];
+  (job.previous == kNoSlot ? lane.first : jobs_[job.previous].next) = job.next;
+  (job.next == kNoSlot ? lane.last : jobs_[job.next].previous) = job.previous;
   job.previous = job.next = kNoSlot;
   job.at = Job::At::Free;
   --waiting_count_;
+  if (lane.first != kNoSlot) return;
+  lane_by_key_.erase({(std::uint64_t{lane.member} << 32U) | lane.task,
+                      (std::uint64_t{lane.model.value} << 32U) | lane.cls.value});
+  lanes_[used_lanes_.back()].place = lane.place;
+  used_lanes_[lane.place] = used_lanes_.back();
+  used_lanes_.pop_back();
+  free_lanes_.push_back(job.lane);
+}
+
+std::vector<Slot> JobTable::all_waiting() const {
+  std::vector<Slot> slots;
+  slots.reserve(waiting_count_);
+  for (const std::uint32_t index : used_lanes_) {
+    for (Slot s = lanes_[index].first; s != kNoSlot; s = jobs_[s].next) slots.push_back(s);
+  }
+  std::ranges::sort(slots, {}, [this](Slot s) { return jobs_[s].arrival; });
+  return slots;
 }
 
 void JobTable::check() const {
   std::uint32_t count = 0;
-  for (Slot s = first_; s != kNoSlot; s = jobs_[s].next) {
-    const Job& job = jobs_[s];
-    LARES_ASSERT(job.at == Job::At::Waiting, "job {} is listed as waiting", job.id.value);
-    LARES_ASSERT(job.next == kNoSlot || jobs_[job.next].arrival > job.arrival,
-                 "job {} waits out of order", job.id.value);
-    ++count;
+  for (const std::uint32_t index : used_lanes_) {
+    const Lane& lane = lanes_[index];
+    LARES_ASSERT(lane.first != kNoSlot, "lane {} is empty", index);
+    for (Slot s = lane.first; s != kNoSlot; s = jobs_[s].next) {
+      const Job& job = jobs_[s];
+      LARES_ASSERT(job.at == Job::At::Waiting && job.lane == index, "job {} is listed as waiting",
+                   job.id.value);
+      LARES_ASSERT(job.next == kNoSlot || jobs_[job.next].arrival > job.arrival,
+                   "job {} waits out of order", job.id.value);
+      ++count;
+    }
   }
   LARES_ASSERT(count == waiting_count_, "{} wait, counted {}", count, waiting_count_);
   LARES_ASSERT(by_id_.size() + free_.size() == jobs_.size(), "{} jobs, {} free of {}",

@@ -10,26 +10,59 @@
 namespace lares::sched {
 namespace {
 
-Result<> in_range(std::string_view name, std::uint32_t value, std::uint32_t low,
-                  std::uint32_t high) {
+Result<> in_range(std::string_view name, std::uint64_t value, std::uint64_t low,
+                  std::uint64_t high) {
   if (value >= low && value <= high) return {};
   return fail(Code::Invalid,
               fmt::format("scheduler.{} is {}; it must be {} to {}", name, value, low, high));
+}
+
+Result<> duration_in_range(std::string_view name, Duration value) {
+  if (value >= std::chrono::milliseconds(1) && value <= std::chrono::seconds(10)) return {};
+  return fail(Code::Invalid, fmt::format("scheduler.{} is {} us; it must be 1000 to 10000000", name,
+                                         value / std::chrono::microseconds(1)));
+}
+
+Result<> check_classes(const std::vector<ClassSpec>& classes) {
+  TRY_VOID(in_range("classes", classes.size(), 0, 64));
+  std::uint64_t floors = 0, guarantees = 0;
+  for (const ClassSpec& cls : classes) {
+    floors += cls.floor;
+    guarantees += cls.guaranteed;
+  }
+  for (const auto& [name, sum] :
+       {std::pair("floor", floors), std::pair("guaranteed", guarantees)}) {
+    if (sum <= 1000) continue;
+    return fail(Code::Invalid,
+                fmt::format("the classes' {} shares add up to {}.{} %; they must leave each other "
+                            "room: 100 % at most",
+                            name, sum / 10, sum % 10));
+  }
+  return {};
 }
 
 // Measured with a 0.1B model on two cores (BENCHMARKS.md): with up to 2,500 cached tokens, reading
 // a prompt of 200 took a quarter to a third longer than with none; within this budget, about a
 // tenth.
 constexpr std::uint32_t kCacheFirst = 2048;
-constexpr std::uint32_t kCacheLeast = 1024;
 
-bool could_fit(const Job& job, const Model& model) {
-  const std::uint64_t tokens = std::uint64_t{job.prompt} + job.output_max;
-  return tokens <= model.limits.context &&
-         tokens <= model.pool->blocks() * std::uint64_t{kBlockTokens};
+std::vector<ClassSpec> one_class() {
+  std::vector<ClassSpec> classes(1);
+  classes[0].name = "default";
+  return classes;
 }
 
 }  // namespace
+
+Scheduler::State::State(Options o, std::unique_ptr<Policy> p)
+    : options(std::move(o)),
+      policy(std::move(p)),
+      traits(policy->traits()),
+      jobs(options.jobs_max, traits.fair_tasks),
+      accounts(static_cast<std::uint32_t>(std::max<std::size_t>(options.classes.size(), 1)),
+               traits.running_is_active) {
+  if (options.classes.empty()) options.classes = one_class();
+}
 
 Result<Scheduler> Scheduler::create(const Options& options) {
   TRY_VOID(in_range("jobs", options.jobs_max, 1, 1U << 20U));
@@ -38,7 +71,11 @@ Result<Scheduler> Scheduler::create(const Options& options) {
   TRY_VOID(in_range("runs_in_flight", options.runs_in_flight, 1, 2));
   TRY_VOID(in_range("output_expected", options.output_expected, 0, 65536));
   TRY_VOID(in_range("losses_max", options.losses_max, 1, 100));
-  auto policy = TRY(make_policy(options.policy));
+  TRY_VOID(in_range("chunk_least", options.chunk_least, 1, 256));
+  TRY_VOID(duration_in_range("slice", options.slice));
+  TRY_VOID(duration_in_range("slice_alone", options.slice_alone));
+  TRY_VOID(check_classes(options.classes));
+  auto policy = TRY(make_policy(options.policy, options.tuning));
   return Scheduler(std::make_unique<State>(options, std::move(policy)));
 }
 
@@ -50,6 +87,7 @@ Scheduler::~Scheduler() = default;
 void Scheduler::step(Instant now, std::span<const Event> events, Decision& out) {
   LARES_ASSERT(now >= state_->now, "time went back by {} ns", (state_->now - now).count());
   state_->now = now;
+  state_->accounts.advance(now);
   out.clear();
   for (const Event& event : events) {
     std::visit([&](const auto& e) { state_->on(e, out); }, event);
@@ -71,6 +109,21 @@ Scheduler::PoolUse Scheduler::pool(ModelId model) const {
   return {.tokens = pool.blocks() * kBlockTokens,
           .free = pool.blocks_free() * kBlockTokens,
           .cached = pool.blocks_reclaimable() * kBlockTokens};
+}
+
+const CostTable* Scheduler::cost(ModelId model) const {
+  if (model.value >= state_->models.size()) return nullptr;
+  const Model& m = state_->models[model.value];
+  return m.was_ready ? &m.cost : nullptr;
+}
+
+std::vector<Scheduler::MemberUse> Scheduler::members() const {
+  std::vector<MemberUse> uses;
+  for (Accounts::Index i = 0; i < state_->accounts.size(); ++i) {
+    const Accounts::Member& m = state_->accounts[i];
+    uses.push_back({m.id, m.counter, m.outstanding, m.waiting, m.running, m.lifts});
+  }
+  return uses;
 }
 
 Model& Scheduler::State::model(ModelId id) {
@@ -102,10 +155,13 @@ void Scheduler::State::on(const ModelReady& event, Decision& out) {
   m.at = Model::At::Ready;
   m.pool.emplace(event.limits.pool_tokens, event.limits.sequences);
   m.cache_budget = std::min(kCacheFirst, options.cache_tokens);
-  for (Slot s = jobs.first_waiting(); s != kNoSlot;) {
-    const Slot next = jobs[s].next;
+  m.cost = event.cost;
+  m.was_ready = true;
+  constexpr std::uint32_t kPrompt = 128, kDecodes = 4;
+  m.prompt_ns = m.cost.time({.tokens = kPrompt, .prompt = kPrompt}).count() / kPrompt;
+  m.output_ns = m.cost.time({.tokens = kDecodes}).count() / kDecodes;
+  for (const Slot s : jobs.all_waiting()) {
     if (jobs[s].model == event.model && !could_fit(jobs[s], m)) reject(s, Reason::NeverFits, out);
-    s = next;
   }
 }
 
@@ -113,7 +169,9 @@ void Scheduler::State::on(const ModelFailed& event, Decision& out) {
   Model& m = model(event.model);
   forget_sequences(m);
   m.at = Model::At::Failed;
-  reject_all(m, out);
+  for (const Slot s : jobs.all_waiting()) {
+    if (jobs[s].model == m.id) reject(s, Reason::ModelFailed, out);
+  }
 }
 
 void Scheduler::State::on(const ModelForgotten& event, Decision& /*out*/) {
@@ -141,77 +199,9 @@ void Scheduler::State::on(const DeviceLost& event, Decision& out) {
     m.at = Model::At::Absent;
   }
   look_for_loads = true;
-  for (Slot s = jobs.first_waiting(); s != kNoSlot;) {
-    const Slot next = jobs[s].next;
+  for (const Slot s : jobs.all_waiting()) {
     if (jobs[s].losses >= options.losses_max) reject(s, Reason::FailedRepeatedly, out);
-    s = next;
   }
-}
-
-void Scheduler::State::on(const Submitted& event, Decision& out) {
-  Model& m = model(event.model);
-  if (jobs.full()) {
-    out.actions.emplace_back(Reject{event.job, Reason::QueueFull});
-    return;
-  }
-  LARES_ASSERT(event.prompt > 0 && event.output_max > 0, "job {}: prompt {}, output {}",
-               event.job.value, event.prompt, event.output_max);
-  const Slot slot = jobs.add(event.job);
-  Job& job = jobs[slot];
-  job.member = event.member;
-  job.cls = event.cls;
-  job.task = event.task;
-  job.model = event.model;
-  job.arrival = ++arrivals;
-  job.prompt = event.prompt;
-  job.output_max = event.output_max;
-  job.keys.assign(event.blocks.begin(), event.blocks.end());
-  jobs.wait(slot);
-  if (m.at == Model::At::Absent) look_for_loads = true;
-  if (m.at == Model::At::Failed) reject(slot, Reason::ModelFailed, out);
-  if (m.at == Model::At::Ready && !could_fit(job, m)) reject(slot, Reason::NeverFits, out);
-}
-
-void Scheduler::State::on(const Ended& event, Decision& out) {
-  const Slot slot = jobs.find(event.job);
-  if (slot != kNoSlot) release(slot, event.blocks, event.cause, out);
-}
-
-void Scheduler::State::on(const Stepped& event, Decision& /*out*/) {
-  Device& d = device(event.device);
-  LARES_ASSERT(d.count > 0 && d.runs[0].run == event.run, "run {} was not the oldest unanswered",
-               event.run.value);
-  const std::vector<PlannedItem>& planned = d.runs[0].items;
-  LARES_ASSERT(planned.size() == event.items.size(), "run {} had {} items, answered {}",
-               event.run.value, planned.size(), event.items.size());
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    const PlannedItem& item = planned[i];
-    const ItemDone& done = event.items[i];
-    Job& job = jobs[item.slot];
-    if (job.at == Job::At::Free || job.id != item.job) continue;
-    LARES_ASSERT(done.tokens <= item.tokens, "{} tokens done of {}", done.tokens, item.tokens);
-    --job.unanswered;
-    job.losses = 0;
-    if (done.sampled) ++job.produced;
-    if (job.epoch != item.epoch) continue;  // Its sequence is gone; the token it made stays.
-    if (item.samples) --job.sampling;
-    job.planned -= item.tokens - done.tokens;
-    job.computed += done.tokens;
-    const auto blocks = std::min<std::size_t>(job.computed / kBlockTokens, job.keys.size());
-    model(job.model).pool->set_keys(job.seq, std::span(job.keys).first(blocks));
-  }
-  std::rotate(d.runs.begin(), d.runs.begin() + 1, d.runs.end());
-  --d.count;
-}
-
-void Scheduler::State::step_back(Model& m, Slot slot) {
-  Job& job = jobs[slot];
-  std::erase(m.running, slot);
-  --running;
-  job.at = Job::At::Free;
-  job.planned = job.computed = job.sampling = 0;
-  ++job.epoch;
-  jobs.wait(slot);
 }
 
 void Scheduler::State::forget_sequences(Model& m) {
@@ -220,49 +210,10 @@ void Scheduler::State::forget_sequences(Model& m) {
   m.pool->drop_all();
 }
 
-void Scheduler::State::reject_all(Model& m, Decision& out) {
-  for (Slot s = jobs.first_waiting(); s != kNoSlot;) {
-    const Slot next = jobs[s].next;
-    if (jobs[s].model == m.id) reject(s, Reason::ModelFailed, out);
-    s = next;
-  }
-}
-
-void Scheduler::State::reject(Slot slot, Reason reason, Decision& out) {
-  out.actions.emplace_back(Reject{jobs[slot].id, reason});
-  jobs.unwait(slot);
-  jobs.remove(slot);
-}
-
-void Scheduler::State::release(Slot slot, std::span<const std::uint64_t> keys, EndCause cause,
-                               Decision& out) {
-  Job& job = jobs[slot];
-  if (job.at == Job::At::Waiting) {
-    jobs.unwait(slot);
-    jobs.remove(slot);
-    return;
-  }
-  Model& m = model(job.model);
-  std::erase(m.running, slot);
-  --running;
-  job.at = Job::At::Free;
-  const auto whole = std::min<std::size_t>(job.computed / kBlockTokens, keys.size());
-  const bool worth = cause != EndCause::Failed && m.limits.cut_anywhere && whole > 0 &&
-                     whole * kBlockTokens <= options.cache_tokens;
-  if (worth) {
-    m.pool->cache(job.seq, keys.first(whole));
-    trim_cache(m, job.seq, out);
-  } else {
-    m.pool->drop(job.seq);
-    out.actions.emplace_back(DropSequence{m.device, m.id, job.seq});
-  }
-  jobs.remove(slot);
-}
-
 void Scheduler::State::request_loads(Decision& out) {
   if (!look_for_loads) return;
   look_for_loads = false;
-  for (Slot s = jobs.first_waiting(); s != kNoSlot; s = jobs[s].next) {
+  for (const Slot s : jobs.all_waiting()) {
     Model& m = model(jobs[s].model);
     if (m.at != Model::At::Absent) continue;
     m.at = Model::At::Loading;
@@ -270,46 +221,55 @@ void Scheduler::State::request_loads(Decision& out) {
   }
 }
 
-// Every cached cell widens what each step works over, so the budget follows the use: it shrinks by
-// what is evicted without ever having matched, and a match doubles it (StepBuilder::start), within
-// [kCacheLeast, cache_tokens]. The newest sequence stays: it is the likeliest to be continued.
-void Scheduler::State::trim_cache(Model& m, SeqId newest, Decision& out) {
-  const std::uint32_t least = std::min(kCacheLeast, options.cache_tokens);
-  while (m.pool->blocks_reclaimable() > m.cache_budget / kBlockTokens) {
-    const auto oldest = m.pool->least_recent_cached(newest);
-    if (!oldest) return;
-    const bool useful = m.pool->was_useful(*oldest);
-    const std::uint32_t free_before = m.pool->blocks_free();
-    m.pool->drop(*oldest);
-    out.actions.emplace_back(DropSequence{m.device, m.id, *oldest});
-    const std::uint32_t freed = (m.pool->blocks_free() - free_before) * kBlockTokens;
-    if (!useful) m.cache_budget = std::max(m.cache_budget - std::min(m.cache_budget, freed), least);
+void Scheduler::State::check_model(const Model& m) const {
+  if (m.pool) m.pool->check();
+  std::uint64_t arrival = 0;
+  for (const Slot slot : m.running) {
+    const Job& job = jobs[slot];
+    LARES_ASSERT(job.at == Job::At::Running && job.model == m.id, "job {}", job.id.value);
+    LARES_ASSERT(m.pool->state(job.seq) == KvPool::State::Live, "job {}", job.id.value);
+    LARES_ASSERT(std::uint64_t{m.pool->held(job.seq)} * kBlockTokens >= job.planned,
+                 "job {} holds {} blocks for {} tokens", job.id.value, m.pool->held(job.seq),
+                 job.planned);
+    LARES_ASSERT(job.computed <= job.planned && job.planned <= job.known(),
+                 "job {}: {} computed, {} planned, {} known", job.id.value, job.computed,
+                 job.planned, job.known());
+    LARES_ASSERT(job.produced + job.sampling <= job.output_max, "job {}: {} + {} of {}",
+                 job.id.value, job.produced, job.sampling, job.output_max);
+    LARES_ASSERT(job.arrival > arrival, "job {} runs out of order", job.id.value);
+    arrival = job.arrival;
+  }
+}
+
+void Scheduler::State::check_accounts() const {
+  accounts.check();
+  std::vector<std::uint32_t> waiting(accounts.size()), runs_of(accounts.size());
+  std::vector<std::int64_t> expected(accounts.size());
+  for (const Slot slot : jobs.all_waiting()) ++waiting[jobs[slot].member];
+  for (const Model& m : models) {
+    for (const Slot slot : m.running) {
+      ++runs_of[jobs[slot].member];
+      expected[jobs[slot].member] += jobs[slot].expected;
+    }
+  }
+  for (Accounts::Index i = 0; i < accounts.size(); ++i) {
+    const Accounts::Member& member = accounts[i];
+    LARES_ASSERT(member.waiting == waiting[i] && member.running == runs_of[i],
+                 "member {}: {} wait, {} run; counted {}, {}", member.id.value, waiting[i],
+                 runs_of[i], member.waiting, member.running);
+    LARES_ASSERT(member.outstanding == expected[i], "member {} expects {}, its jobs {}",
+                 member.id.value, member.outstanding, expected[i]);
   }
 }
 
 void Scheduler::check() const {
   const State& s = *state_;
   s.jobs.check();
+  s.check_accounts();
   std::uint32_t running = 0;
   for (const Model& m : s.models) {
     running += static_cast<std::uint32_t>(m.running.size());
-    if (m.pool) m.pool->check();
-    std::uint64_t arrival = 0;
-    for (const Slot slot : m.running) {
-      const Job& job = s.jobs[slot];
-      LARES_ASSERT(job.at == Job::At::Running && job.model == m.id, "job {}", job.id.value);
-      LARES_ASSERT(m.pool->state(job.seq) == KvPool::State::Live, "job {}", job.id.value);
-      LARES_ASSERT(std::uint64_t{m.pool->held(job.seq)} * kBlockTokens >= job.planned,
-                   "job {} holds {} blocks for {} tokens", job.id.value, m.pool->held(job.seq),
-                   job.planned);
-      LARES_ASSERT(job.computed <= job.planned && job.planned <= job.known(),
-                   "job {}: {} computed, {} planned, {} known", job.id.value, job.computed,
-                   job.planned, job.known());
-      LARES_ASSERT(job.produced + job.sampling <= job.output_max, "job {}: {} + {} of {}",
-                   job.id.value, job.produced, job.sampling, job.output_max);
-      LARES_ASSERT(job.arrival > arrival, "job {} runs out of order", job.id.value);
-      arrival = job.arrival;
-    }
+    s.check_model(m);
   }
   LARES_ASSERT(running == s.running, "{} run, counted {}", running, s.running);
   LARES_ASSERT(running + s.jobs.waiting() == s.jobs.size(), "{} run, {} wait of {}", running,

@@ -15,12 +15,26 @@
 #include "core/result.h"
 #include "core/types.h"
 #include "sched/event.h"
+#include "sched/policy.h"
 
 namespace lares::sched {
 
+// How steps are put together where a policy leaves it open. The defaults are ours; the rest models
+// other servers in the simulator.
+struct Batching {
+  std::uint32_t admit_every = 1;  // While anything runs: steps between two looks at the queue.
+  bool prompts_apart = false;     // Prompts are read in a step of their own.
+  // A job is admitted if, whenever a running one ends, all that still run fit into so many tokens,
+  // each assumed to reach its full output. 0: by the output expected of it.
+  std::uint32_t reserve_tokens = 0;
+};
+
 // Limits, fixed for the scheduler's life.
 struct Options {
-  std::string policy = "orca";
+  std::string policy = "lares";
+  PolicyOptions tuning{};
+  // Classes of work; a job's ClassId is an index. Empty: one class without targets.
+  std::vector<ClassSpec> classes{};
   // Jobs waiting or running at once; the next one is rejected. 1..1048576.
   std::uint32_t jobs_max = 4096;
   // Jobs that run at once in one model. 1..256; within the model's sequences.
@@ -28,12 +42,22 @@ struct Options {
   // Most tokens of one step: decodes first, then prompt chunks. 1..65536. Less keeps streams smooth
   // while a prompt is read; more reads it sooner.
   std::uint32_t step_tokens = 512;
+  // Policy lares: longest step while any stream is live on the device, and while none is. What
+  // somebody who arrives waits for at most, once. 1 ms..10 s.
+  Duration slice = std::chrono::milliseconds(50);
+  Duration slice_alone = std::chrono::milliseconds(100);
+  // Policy lares: least tokens of prompt in a step that has any to read, whatever its time: the
+  // floor that guarantees progress. Also what chunks are aligned to. 1..256.
+  std::uint32_t chunk_least = 16;
   // Steps given to a device before the first of them is answered: one computes, one waits behind
   // it, so that the device never waits for a decision. 1..2.
   std::uint32_t runs_in_flight = 2;
-  // Output that a job is expected to make when it is admitted, unless its own limit is less. When
-  // it makes more and the pool is full, the youngest job steps back and is computed again.
-  // 0..65536.
+  // Policy lares: the second step is given only behind one predicted to be shorter than this; the
+  // gap after a longer one does not count, and who arrives waits for one step, not two.
+  Duration ahead_max = std::chrono::milliseconds(25);
+  // Output that a job is expected to make until its member's are known, unless its own limit is
+  // less. When it makes more and the pool is full, the youngest job steps back and is computed
+  // again. 0..65536.
   std::uint32_t output_expected = 128;
   // Most tokens of the pool that ended sequences may keep for reuse; how many do follows the use
   // that is made of them, because cached cells widen the span that every step works over. 0..pool.
@@ -41,11 +65,24 @@ struct Options {
   // Runs in a row that may die with their worker before the job in them is rejected; from the
   // second on it runs alone. 1..100. More than a few, for somebody outside may be killing workers.
   std::uint32_t losses_max = 6;
+  Batching batching{};
 };
+
+// What the configuration promises: while memory lasts, a member's oldest job of a class is given
+// its first chunk within `longest_wait` (by class), and no step is predicted longer than
+// `longest_slice`.
+struct Guarantees {
+  Duration longest_slice{};
+  std::vector<Duration> longest_wait{};
+};
+// `members`: how many may have work at once.
+Guarantees guarantees(const Options& options, const ModelLimits& limits, const CostTable& cost,
+                      std::uint32_t members);
 
 class Scheduler {
  public:
-  // Errors: NotFound (policy), Invalid, naming the field and its range.
+  // Errors: NotFound (policy), Invalid, naming the field and its range, or floors or guarantees
+  // that add up to more than the whole.
   static Result<Scheduler> create(const Options& options);
   Scheduler(Scheduler&&) noexcept;
   Scheduler& operator=(Scheduler&&) noexcept;
@@ -64,16 +101,26 @@ class Scheduler {
   };
   [[nodiscard]] PoolUse pool(ModelId model) const;
 
+  // As refined by what was measured; nothing until the model has been ready.
+  [[nodiscard]] const CostTable* cost(ModelId model) const;
+
+  // One member's account, for people: service / weight, what is expected beyond it, and jobs.
+  struct MemberUse {
+    MemberId member;
+    std::int64_t counter = 0, outstanding = 0;
+    std::uint32_t waiting = 0, running = 0, lifts = 0;
+  };
+  [[nodiscard]] std::vector<MemberUse> members() const;
+
   // Asserts the invariants; the simulator and the tests call it after every step.
   //   1. Every pool's ledger adds up (KvPool::check), and a running job holds blocks for every
-  //   token
-  //      planned for it.
+  //      token planned for it.
   //   2. A job is waiting or running, never both; it has a sequence exactly while it runs.
   //   3. A device has at most runs_in_flight runs unanswered.
-  //   4. Waiting jobs are in the order of their arrival; among running jobs of a model likewise.
+  //   4. The jobs of a lane are in the order of their arrival; running jobs of a model likewise.
   //   5. What is planned never exceeds what is known plus the tokens being sampled, and output
-  //   planned
-  //      never exceeds output_max.
+  //      planned never exceeds output_max.
+  //   6. Accounts add up (Accounts::check), and count the jobs there are.
   void check() const;
 
   struct State;  // state.h

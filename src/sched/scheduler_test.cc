@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "sched/classes.h"
 #include "sched/test_device.h"
 
 namespace lares::sched {
@@ -16,7 +17,7 @@ std::uint32_t tokens_of(const TestDevice& device, std::uint64_t job) {
 }
 
 TEST(Scheduler, RunsOneJobToItsLimit) {
-  TestDevice device({});
+  TestDevice device({.policy = "sarathi"});
   device.submit(1, 20, 5);
   device.run_until_idle();
   EXPECT_EQ(device.finished, std::vector<std::uint64_t>{1});
@@ -24,7 +25,7 @@ TEST(Scheduler, RunsOneJobToItsLimit) {
 }
 
 TEST(Scheduler, KeepsOneRunQueuedBehindTheOneThatComputes) {
-  TestDevice device({});
+  TestDevice device({.policy = "sarathi"});
   device.submit(1, 20, 8);
   device.decide();
   EXPECT_EQ(device.unanswered(), 2U);  // The prompt, and the token it will sample.
@@ -32,7 +33,7 @@ TEST(Scheduler, KeepsOneRunQueuedBehindTheOneThatComputes) {
 }
 
 TEST(Scheduler, CutsALongPromptIntoChunksAndMixesDecodesIn) {
-  TestDevice device({.step_tokens = 64, .runs_in_flight = 1});
+  TestDevice device({.policy = "sarathi", .step_tokens = 64, .runs_in_flight = 1});
   device.submit(1, 10, 50, 0, 1);
   device.decide();
   device.answer();
@@ -63,14 +64,15 @@ TEST(Scheduler, OrcaLetsJobsJoinARunningBatchAndFifoDoesNot) {
 }
 
 TEST(Scheduler, FirstComeFirstServed) {
-  TestDevice device({.running_max = 1});
+  TestDevice device({.policy = "sarathi", .running_max = 1});
   for (std::uint64_t id = 1; id <= 5; ++id) device.submit(id, 10, 3, 0, id);
   device.run_until_idle();
   EXPECT_EQ(device.finished, (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
 }
 
 TEST(Scheduler, CancelTakesEffectAtTheNextStepInPrefillToo) {
-  TestDevice device({.step_tokens = 32, .runs_in_flight = 1, .cache_tokens = 0});
+  TestDevice device(
+      {.policy = "sarathi", .step_tokens = 32, .runs_in_flight = 1, .cache_tokens = 0});
   device.submit(1, 320, 5);
   device.decide();
   device.answer();
@@ -82,7 +84,8 @@ TEST(Scheduler, CancelTakesEffectAtTheNextStepInPrefillToo) {
 }
 
 TEST(Scheduler, RefusesWhatCanNeverFit) {
-  TestDevice device({}, {.pool_tokens = 256, .context = 2048, .sequences = 8, .batch_tokens = 512});
+  TestDevice device({.policy = "sarathi"},
+                    {.pool_tokens = 256, .context = 2048, .sequences = 8, .batch_tokens = 512});
   device.submit(1, 200, 100);
   device.submit(2, 200, 50);
   device.run_until_idle();
@@ -91,14 +94,14 @@ TEST(Scheduler, RefusesWhatCanNeverFit) {
 }
 
 TEST(Scheduler, RefusesBeyondTheQueueLimit) {
-  TestDevice device({.jobs_max = 2});
+  TestDevice device({.policy = "sarathi", .jobs_max = 2});
   for (std::uint64_t id = 1; id <= 3; ++id) device.submit(id, 10, 2);
   device.run_until_idle();
   EXPECT_EQ(device.rejected, std::vector<std::uint64_t>{3});
 }
 
 TEST(Scheduler, AModelThatFailsToLoadRejectsItsJobsOnly) {
-  TestDevice device({});
+  TestDevice device({.policy = "sarathi"});
   device.load_fails = true;
   device.submit(1, 10, 2);
   device.run_until_idle();
@@ -108,7 +111,7 @@ TEST(Scheduler, AModelThatFailsToLoadRejectsItsJobsOnly) {
 }
 
 TEST(Scheduler, AFullPoolSendsTheYoungestBackAndLosesNothing) {
-  TestDevice device({.output_expected = 0, .cache_tokens = 0},
+  TestDevice device({.policy = "sarathi", .output_expected = 0, .cache_tokens = 0},
                     {.pool_tokens = 320, .context = 2048, .sequences = 8, .batch_tokens = 512});
   device.submit(1, 100, 150, 0, 1);
   device.submit(2, 100, 150, 0, 2);
@@ -118,7 +121,7 @@ TEST(Scheduler, AFullPoolSendsTheYoungestBackAndLosesNothing) {
 }
 
 TEST(Scheduler, ALostDeviceIsLoadedAgainAndJobsGoOnWithTheirTokens) {
-  TestDevice device({.cache_tokens = 0});
+  TestDevice device({.policy = "sarathi", .cache_tokens = 0});
   device.submit(1, 100, 50);
   for (int i = 0; i < 10; ++i) {
     device.decide();
@@ -135,7 +138,7 @@ TEST(Scheduler, ALostDeviceIsLoadedAgainAndJobsGoOnWithTheirTokens) {
 }
 
 TEST(Scheduler, AJobThatKillsItsWorkerRunsAloneAndIsThenRefused) {
-  TestDevice device({.losses_max = 3});
+  TestDevice device({.policy = "sarathi", .losses_max = 3});
   device.submit(1, 30, 5, 0, 1);
   device.submit(2, 30, 5, 0, 2);
   device.decide();
@@ -152,7 +155,7 @@ TEST(Scheduler, AJobThatKillsItsWorkerRunsAloneAndIsThenRefused) {
 }
 
 TEST(Scheduler, AFollowUpPaysForItsNewWordsOnly) {
-  TestDevice device({});
+  TestDevice device({.policy = "sarathi"});
   device.submit(1, 160, 5, 0, 7);
   device.run_until_idle();
   const std::uint64_t first = device.computed;
@@ -179,7 +182,7 @@ TEST(Scheduler, WhatIsNeverReusedIsKeptLittleAndWhatIsReusedMore) {
 }
 
 TEST(Scheduler, NobodyReusesAnotherMembersWords) {
-  TestDevice device({});
+  TestDevice device({.policy = "sarathi"});
   device.submit(1, 160, 5, 1, 7);
   device.run_until_idle();
   const std::uint64_t first = device.computed;
@@ -189,7 +192,7 @@ TEST(Scheduler, NobodyReusesAnotherMembersWords) {
 }
 
 TEST(Scheduler, JobsThatComeTogetherComputeTheirSharedPrefixOnce) {
-  TestDevice device({.step_tokens = 128});
+  TestDevice device({.policy = "sarathi", .step_tokens = 128});
   for (std::uint64_t id = 1; id <= 8; ++id) device.submit(id, 1024 + 16, 4, 0, 7);
   device.run_until_idle();
   EXPECT_EQ(device.finished.size(), 8U);
@@ -198,7 +201,7 @@ TEST(Scheduler, JobsThatComeTogetherComputeTheirSharedPrefixOnce) {
 }
 
 TEST(Scheduler, SharedCellsAreCountedOnce) {
-  TestDevice device({.output_expected = 0, .cache_tokens = 0},
+  TestDevice device({.policy = "sarathi", .output_expected = 0, .cache_tokens = 0},
                     {.pool_tokens = 1024, .context = 2048, .sequences = 32, .batch_tokens = 512});
   for (std::uint64_t id = 1; id <= 16; ++id) device.submit(id, 640, 8, 0, 7);
   device.run_until_idle();
@@ -207,7 +210,7 @@ TEST(Scheduler, SharedCellsAreCountedOnce) {
 }
 
 TEST(Scheduler, ModelsWithWorkTakeTurns) {
-  auto scheduler = std::move(*Scheduler::create({.runs_in_flight = 1}));
+  auto scheduler = std::move(*Scheduler::create({.policy = "sarathi", .runs_in_flight = 1}));
   Decision out;
   const ModelLimits limits{.pool_tokens = 1024, .context = 512, .sequences = 8, .batch_tokens = 64};
   std::vector<Event> events;
@@ -241,7 +244,9 @@ TEST(Scheduler, OptionsOutOfRangeAreNamed) {
 RC_GTEST_PROP(SchedulerProperty, EveryAcceptedJobEndsOnceAndTheLogReplays, ()) {
   const auto pool = *rc::gen::inRange<std::uint32_t>(12, 80) * 16;
   Options options;
-  options.policy = *rc::gen::element<std::string>("orca", "fifo");
+  options.policy =
+      *rc::gen::element<std::string>("orca", "fifo", "sarathi", "vtc", "priority", "lares");
+  options.classes = household_classes();
   options.step_tokens = *rc::gen::inRange<std::uint32_t>(1, 96);
   options.running_max = *rc::gen::inRange<std::uint32_t>(1, 8);
   options.runs_in_flight = *rc::gen::inRange<std::uint32_t>(1, 3);
@@ -264,7 +269,7 @@ RC_GTEST_PROP(SchedulerProperty, EveryAcceptedJobEndsOnceAndTheLogReplays, ()) {
       case 2: {
         const auto prompt = 1 + random / 8 % 120;
         device.submit(++submitted, prompt, 1 + random / 1024 % 60, random / 64 % 2,
-                      random / 128 % 3);
+                      random / 128 % 3, random / 16 % 6, random / 256 % 3);
         device.jobs.at(submitted).stop_at = random / 4096 % 20;
         break;
       }
@@ -287,7 +292,7 @@ RC_GTEST_PROP(SchedulerProperty, EveryAcceptedJobEndsOnceAndTheLogReplays, ()) {
 }
 
 TEST(EventLog, NamesTheLineThatCannotBeReadAndTheStepThatDiffers) {
-  TestDevice device({});
+  TestDevice device({.policy = "sarathi"});
   device.submit(1, 20, 5);
   device.run_until_idle();
   ASSERT_TRUE(replay(device.log).has_value());

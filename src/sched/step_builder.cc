@@ -1,6 +1,7 @@
-// Builds the next step of a device: every due decode first, then prompt chunks of running jobs,
-// then new jobs in the policy's order, while tokens, cells and sequences last.
+// Builds the next step of a device: every due decode first, then prompt chunks in the policy's
+// order, of running jobs and of new ones, while tokens, time, cells and sequences last.
 #include <algorithm>
+#include <functional>
 
 #include "core/assert.h"
 #include "sched/state.h"
@@ -35,34 +36,48 @@ class StepBuilder {
         m_(model),
         out_(out),
         first_(static_cast<std::uint32_t>(out.items.size())),
-        tokens_left_(std::min(state.options.step_tokens, model.limits.batch_tokens)) {
+        tokens_left_(state.traits.whole_prompts
+                         ? model.limits.batch_tokens
+                         : std::min(state.options.step_tokens, model.limits.batch_tokens)),
+        step_(state.plans) {
     if (device_.runs.size() <= device_.count) device_.runs.emplace_back();
     record_ = &device_.runs[device_.count];
     record_->items.clear();
-    step_ = ++s_.plans;
+    record_->shape = {.span = (m_.pool->blocks() - m_.pool->blocks_free()) * kBlockTokens};
   }
 
   // True if the step holds anything; it is then in the decision and on record.
   bool build() {
-    const std::uint32_t running_at_start = running();
+    running_at_start_ = running();
+    start_ = device_.free_at(s_.now);
     if (const Slot suspect = find_suspect(); suspect != kNoSlot) {
+      budget_ = s_.options.slice;
       add_chunk(suspect);
+    } else if (s_.options.batching.prompts_apart) {
+      serve_claims();
+      if (record_->items.empty()) add_decodes();
     } else {
+      make_way();
+      set_budget();
       add_decodes();
-      add_chunks();
-      start_jobs(running_at_start);
+      serve_claims();
     }
     if (record_->items.empty()) return false;
     record_->run = RunId{++s_.runs};
     record_->model = m_.id;
+    record_->predicted = m_.cost.time(record_->shape);
+    if (device_.count == 0) device_.began = s_.now;
     ++device_.count;
     m_.last_planned = step_;
+    m_.steps_since_admission = started_ ? 0 : m_.steps_since_admission + 1;
     const auto count = static_cast<std::uint32_t>(out_.items.size()) - first_;
     out_.actions.emplace_back(RunStep{device_.id, m_.id, record_->run, first_, count});
     return true;
   }
 
  private:
+  enum class Outcome : std::uint8_t { Served, PassedOver, NoRoom };
+
   [[nodiscard]] std::uint32_t running() const {
     return static_cast<std::uint32_t>(m_.running.size());
   }
@@ -82,39 +97,151 @@ class StepBuilder {
   // Loops by index: making room may end younger jobs, which stand behind.
   void add_decodes() {
     for (std::size_t i = 0; i < m_.running.size() && tokens_left_ > 0; ++i) {
-      if (s_.jobs[m_.running[i]].need() == 1) add_item(m_.running[i], 1);
+      const Job& job = s_.jobs[m_.running[i]];
+      if (job.need() == 1 && job.in_step != step_) add_item(m_.running[i], 1);
     }
   }
 
-  void add_chunks() {
-    for (std::size_t i = 0; i < m_.running.size() && tokens_left_ > 0; ++i) {
-      if (s_.jobs[m_.running[i]].need() > 1) add_chunk(m_.running[i]);
+  // --- Time --------------------------------------------------------------------------------------
+
+  void set_budget() {
+    if (!s_.traits.by_time) return;
+    const Duration slack = s_.least_slack(device_.id, start_);
+    budget_ = slack == Duration::max() ? s_.options.slice_alone : std::min(slack, s_.options.slice);
+  }
+
+  // How much of the job's need may join the step.
+  [[nodiscard]] std::uint32_t allowance(const Job& job, std::uint32_t from,
+                                        std::uint32_t need) const {
+    const std::uint32_t most = std::min(need, tokens_left_);
+    if (s_.traits.whole_prompts) {
+      const bool first = record_->shape.prompt == 0;
+      return need <= tokens_left_ || first || job.at == Job::At::Running ? most : 0;
+    }
+    if (!s_.traits.by_time) return most;
+    const std::uint32_t unit = s_.options.chunk_least;
+    std::uint32_t tokens = m_.cost.prompt_within(budget_, record_->shape, from, most);
+    if (tokens > 0 && most - tokens < unit) return most;
+    tokens -= tokens % unit;
+    if (tokens == 0 && record_->shape.prompt == 0) tokens = std::min(most, unit);
+    return tokens;
+  }
+
+  // --- Claims ------------------------------------------------------------------------------------
+
+  // Serves claims in the policy's order. Serving one can only move its member's others back, so a
+  // rank is renewed when its turn comes.
+  void serve_claims() {
+    const Batching& batching = s_.options.batching;
+    bool open = running() == 0 || batching.admit_every <= 1 ||
+                m_.steps_since_admission >= batching.admit_every;
+    s_.collect_claims(m_);
+    while (!s_.claims.empty() && tokens_left_ > 0) {
+      std::ranges::pop_heap(s_.claims, std::greater<>{}, &Scheduler::State::Claim::rank);
+      Scheduler::State::Claim claim = s_.claims.back();
+      s_.claims.pop_back();
+      const Rank renewed = s_.rank(claim.slot);
+      if (renewed > claim.rank && !s_.claims.empty() && s_.claims.front().rank < renewed) {
+        push_claim({renewed, claim.slot});
+        continue;
+      }
+      const Job& job = s_.jobs[claim.slot];
+      if (job.at == Job::At::Running) {
+        if (!add_chunk(claim.slot)) return;
+      } else if (open) {
+        open = serve_waiting(claim);
+      }
     }
   }
 
-  void add_chunk(Slot slot) {
-    const std::uint32_t chunk = std::min(s_.jobs[slot].need(), tokens_left_);
-    if (chunk == 0 || add_item(slot, chunk)) return;
-    // Not all of it fits: as much as does.
+  void push_claim(Scheduler::State::Claim claim) {
+    s_.claims.push_back(claim);
+    std::ranges::push_heap(s_.claims, std::greater<>{}, &Scheduler::State::Claim::rank);
+  }
+
+  // False if nothing more can start in this step.
+  bool serve_waiting(const Scheduler::State::Claim& claim) {
+    Job& job = s_.jobs[claim.slot];
+    const Slot behind = job.next;
+    const Moment moment{.running = running(),
+                        .running_at_start = running_at_start_,
+                        .tokens_left = tokens_left_,
+                        .room = room_permille()};
+    if (!s_.policy->may_start(moment, candidate_of(job))) return !first_come_first_served();
+    if (allowance(job, 0, job.known()) == 0) return false;
+    const bool was_suspect = is_suspect(job);
+    switch (running() < s_.options.running_max ? start(claim.slot) : Outcome::NoRoom) {
+      case Outcome::NoRoom: return !s_.policy->holds_back_others(claim.rank);
+      case Outcome::Served:
+        started_ = true;
+        if (was_suspect) return false;
+        break;
+      case Outcome::PassedOver: break;
+    }
+    if (behind != kNoSlot && s_.may_run(s_.jobs[behind]) && s_.jobs[behind].unanswered == 0)
+      push_claim({s_.rank(behind), behind});
+    return true;
+  }
+
+  [[nodiscard]] Candidate candidate_of(const Job& job) const {
+    Candidate c;
+    c.arrival = job.arrival;
+    c.cls = job.cls.value;
+    c.spec = &s_.options.classes[job.cls.value];
+    return c;
+  }
+
+  // One that may not start keeps those behind it from starting, too, unless classes differ in it.
+  [[nodiscard]] bool first_come_first_served() const { return s_.options.classes.size() == 1; }
+
+  [[nodiscard]] std::uint32_t room_permille() const {
+    const std::uint32_t room = m_.pool->blocks_free() + m_.pool->blocks_reclaimable();
+    return static_cast<std::uint32_t>(std::uint64_t{room} * 1000 / m_.pool->blocks());
+  }
+
+  // --- Items -------------------------------------------------------------------------------------
+
+  // False if the step has no time left for a prompt.
+  bool add_chunk(Slot slot) {
     const Job& job = s_.jobs[slot];
+    const std::uint32_t chunk = allowance(job, job.planned, job.need());
+    if (chunk == 0) return false;
+    if (add_item(slot, chunk)) return true;
+    // Not all of it fits: as much as does.
     const std::uint32_t room =
         (m_.pool->held(job.seq) + m_.pool->blocks_free()) * kBlockTokens - job.planned;
     if (room > 0) add_item(slot, std::min(chunk, room));
+    return true;
   }
 
   bool add_item(Slot slot, std::uint32_t tokens) {
     Job& job = s_.jobs[slot];
     if (!make_room(slot, blocks_for(std::uint64_t{job.planned} + tokens))) return false;
+    record_->items.push_back({.slot = slot,
+                              .job = job.id,
+                              .member = job.member,
+                              .task = job.task,
+                              .task_id = job.task_id,
+                              .cls = job.cls,
+                              .epoch = job.epoch,
+                              .from = job.planned,
+                              .tokens = tokens});
+    record_->shape.tokens += tokens;
+    if (tokens > 1) record_->shape.prompt += tokens;
+    record_->shape.attended += attended_by(job.planned, tokens);
     job.planned += tokens;
-    const bool samples = job.planned == job.known();
+    const bool samples = job.output_max > 0 && job.planned == job.known();
+    record_->items.back().samples = samples;
     if (samples) ++job.sampling;
     ++job.unanswered;
     job.in_step = step_;
+    job.served = s_.now;
     tokens_left_ -= tokens;
     out_.items.push_back(StepItem{job.id, job.seq, tokens});
-    record_->items.push_back(PlannedItem{slot, job.id, job.epoch, tokens, samples});
     return true;
   }
+
+  // --- Memory ------------------------------------------------------------------------------------
 
   // Grows the job's sequence, at the price of cached prefixes, then of younger jobs' progress.
   bool make_room(Slot slot, std::uint32_t blocks) {
@@ -126,9 +253,7 @@ class StepBuilder {
       }
       const Slot victim = youngest_outside_step();
       if (victim == kNoSlot || s_.jobs[victim].arrival <= job.arrival) return false;
-      const SeqId seq = s_.jobs[victim].seq;
-      s_.step_back(m_, victim);
-      drop(seq);
+      send_back(victim);
     }
     return true;
   }
@@ -140,54 +265,87 @@ class StepBuilder {
     return kNoSlot;
   }
 
+  void send_back(Slot victim) {
+    const SeqId seq = s_.jobs[victim].seq;
+    s_.step_back(m_, victim);
+    drop(seq);
+  }
+
   void drop(SeqId seq) {
     m_.pool->drop(seq);
     out_.actions.emplace_back(DropSequence{device_.id, m_.id, seq});
   }
 
-  void start_jobs(std::uint32_t running_at_start) {
-    for (Slot slot = s_.jobs.first_waiting(); slot != kNoSlot;) {
-      const Slot next = s_.jobs[slot].next;
-      const Job& job = s_.jobs[slot];
-      if (job.model == m_.id && job.need() > 0) {
-        const Moment moment{running(), running_at_start, tokens_left_};
-        if (running() >= s_.options.running_max || !s_.policy->may_start(moment)) return;
-        if (job.unanswered > 0) return;  // Stepped back a moment ago; nobody overtakes it.
-        if (!start(slot)) return;
-        if (is_suspect(job)) return;
-      }
-      slot = next;
+  // If the first claim is one that takes room and has none, running jobs of members who were served
+  // more step back for it, the most served first; unless all of them together would not do.
+  void make_way() {
+    if (!s_.traits.by_time) return;
+    s_.collect_claims(m_);
+    if (s_.claims.empty()) return;
+    const auto [rank, slot] = s_.claims.front();
+    const Job& job = s_.jobs[slot];
+    if (job.at == Job::At::Running || !s_.policy->takes_room(rank)) return;
+    const auto has_room = [&](std::uint32_t blocks, std::uint32_t jobs) {
+      return needed_blocks(job) <= blocks && running() - jobs < s_.options.running_max &&
+             (jobs > 0 || m_.pool->has_free_sequence() || m_.pool->sequences_cached() > 0);
+    };
+    std::uint32_t blocks = m_.pool->blocks_free() + m_.pool->blocks_reclaimable();
+    if (has_room(blocks, 0)) return;
+    std::uint32_t jobs = 0;
+    for (const Slot other : m_.running) {
+      if (!gives_way(s_.jobs[other], job)) continue;
+      blocks += m_.pool->held(s_.jobs[other].seq);
+      ++jobs;
+    }
+    if (!has_room(blocks, jobs)) return;
+    while (!has_room(m_.pool->blocks_free() + m_.pool->blocks_reclaimable(), 0)) {
+      const Slot victim = most_served(job);
+      if (victim == kNoSlot) return;
+      send_back(victim);
     }
   }
 
-  // False if it does not fit now. A job that waits for its prefix is passed over, which is not
-  // that.
-  bool start(Slot slot) {
+  [[nodiscard]] std::int64_t service(const Job& job) const {
+    const Accounts::Member& member = s_.accounts[job.member];
+    return member.counter + member.outstanding;
+  }
+
+  [[nodiscard]] bool gives_way(const Job& other, const Job& job) const {
+    return other.member != job.member && service(other) > service(job);
+  }
+
+  Slot most_served(const Job& job) {
+    Slot best = kNoSlot;
+    for (const Slot slot : m_.running) {
+      const Job& other = s_.jobs[slot];
+      if (!gives_way(other, job)) continue;
+      if (best == kNoSlot || service(other) >= service(s_.jobs[best])) best = slot;
+    }
+    return best;
+  }
+
+  // --- Starting ----------------------------------------------------------------------------------
+
+  Outcome start(Slot slot) {
     Job& job = s_.jobs[slot];
     std::span<const std::uint64_t> keys = job.keys;
     keys = keys.first(std::min<std::size_t>(keys.size(), (job.known() - 1) / kBlockTokens));
     KvPool::Match match;
     if (m_.limits.cut_anywhere) match = m_.pool->match(keys);
-    if (m_.limits.cut_anywhere && prefix_is_coming(keys, match.blocks)) return true;
-    if (!fits(job, match)) return false;
-    if (!m_.pool->has_free_sequence() && !free_a_sequence(match)) return false;
+    if (m_.limits.cut_anywhere && prefix_is_coming(keys, match.blocks)) return Outcome::PassedOver;
+    if (!fits(job, match)) return Outcome::NoRoom;
+    if (!m_.pool->has_free_sequence() && !free_a_sequence(match)) return Outcome::NoRoom;
 
     if (match.blocks > 0 && m_.pool->state(match.seq) == KvPool::State::Cached) {
       m_.cache_budget = std::min(2 * std::max(m_.cache_budget, 1U), s_.options.cache_tokens);
     }
-    s_.jobs.unwait(slot);
-    job.seq = m_.pool->open(match.seq, match.blocks);
-    job.at = Job::At::Running;
-    job.planned = job.computed = match.blocks * kBlockTokens;
-    const auto place = std::ranges::upper_bound(m_.running, job.arrival, {},
-                                                [&](Slot s) { return s_.jobs[s].arrival; });
-    m_.running.insert(place, slot);
-    ++s_.running;
+    const SeqId seq = m_.pool->open(match.seq, match.blocks);
+    s_.begin(m_, slot, seq, match.blocks * kBlockTokens);
     out_.actions.emplace_back(
         OpenSequence{device_.id, m_.id, job.id, job.seq, match.seq, job.planned});
     // A suspect that finds company in this step has the next one to itself.
     if (!is_suspect(job) || record_->items.empty()) add_chunk(slot);
-    return true;
+    return Outcome::Served;
   }
 
   bool prefix_is_coming(std::span<const std::uint64_t> keys, std::size_t have) {
@@ -198,15 +356,39 @@ class StepBuilder {
     });
   }
 
-  [[nodiscard]] bool fits(const Job& job, const KvPool::Match& match) const {
+  [[nodiscard]] std::uint32_t needed_blocks(const Job& job) const {
     const std::uint32_t expected =
-        std::min(s_.options.output_expected, job.output_max - job.produced);
-    const std::uint32_t need = blocks_for(std::uint64_t{job.known()} + expected) - match.blocks;
+        std::min(s_.accounts.output_expected(job.member, job.cls.value, s_.options.output_expected),
+                 job.output_max - job.produced);
+    return blocks_for(std::uint64_t{job.known()} + expected);
+  }
+
+  [[nodiscard]] bool fits(const Job& job, const KvPool::Match& match) {
+    if (s_.options.batching.reserve_tokens > 0) return fits_to_the_end(job);
+    const std::uint32_t need = needed_blocks(job) - match.blocks;
     std::uint32_t room = m_.pool->blocks_free() + m_.pool->blocks_reclaimable();
     if (m_.pool->state(match.seq) == KvPool::State::Cached) {
       room -= std::min(room, match.blocks);  // What is shared cannot be reclaimed too.
     }
     return need <= room;
+  }
+
+  // Whenever a job ends, all that still run, this one included, fit (Batching::reserve_tokens).
+  [[nodiscard]] bool fits_to_the_end(const Job& job) {
+    auto& futures = s_.futures;
+    futures.clear();
+    const auto add = [&](const Job& j) {
+      futures.push_back({j.output_max - j.produced - j.sampling, j.known()});
+    };
+    for (const Slot slot : m_.running) add(s_.jobs[slot]);
+    add(job);
+    std::ranges::sort(futures, std::greater<>{}, &Scheduler::State::Future::left);
+    std::uint64_t held = 0, jobs = 0;
+    for (const auto& [left, tokens] : futures) {
+      held += tokens;
+      if (held + ++jobs * left > s_.options.batching.reserve_tokens) return false;
+    }
+    return true;
   }
 
   bool free_a_sequence(KvPool::Match& match) {
@@ -227,21 +409,24 @@ class StepBuilder {
   Unanswered* record_ = nullptr;
   std::uint32_t first_;
   std::uint32_t tokens_left_;
-  std::uint64_t step_ = 0;
+  std::uint64_t step_;
+  std::uint32_t running_at_start_ = 0;
+  bool started_ = false;
+  Instant start_{};
+  Duration budget_{};
 };
 
 }  // namespace
 
 void Scheduler::State::plan(Device& device, Decision& out) {
   while (device.count < options.runs_in_flight) {
-    // The model that waited longest for a step goes first, if it has anything to do.
-    order.clear();
-    for (const Model& m : models) {
-      if (m.at == Model::At::Ready && m.device == device.id) order.push_back(m.id);
+    if (traits.by_time && device.count > 0 &&
+        device.runs[device.count - 1].predicted > options.ahead_max) {
+      return;
     }
-    std::ranges::sort(order, {}, [this](ModelId id) {
-      return std::pair(models[id.value].last_planned, id.value);
-    });
+    ++plans;
+    if (traits.by_time) find_oldest();
+    order_models(device);
     const bool built = std::ranges::any_of(order, [&](ModelId id) {
       return StepBuilder(*this, device, models[id.value], out).build();
     });

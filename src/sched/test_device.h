@@ -37,7 +37,8 @@ class TestDevice {
   }
 
   void submit(std::uint64_t id, std::uint32_t prompt, std::uint32_t output,
-              std::uint64_t member = 0, std::uint64_t text = 0) {
+              std::uint64_t member = 0, std::uint64_t text = 0, std::uint32_t cls = 0,
+              std::uint64_t task = 0) {
     TestJob job;
     job.member = member;
     job.prompt = prompt;
@@ -49,7 +50,8 @@ class TestDevice {
     keys_.emplace_back();
     append_prefix_keys(member, jobs[id].tokens, keys_.back());
     events_.emplace_back(Submitted{JobId{id}, MemberId{static_cast<std::uint32_t>(member)},
-                                   ClassId{}, TaskId{}, ModelId{0}, prompt, output, keys_.back()});
+                                   ClassId{cls}, TaskId{task}, ModelId{0}, prompt, output,
+                                   keys_.back()});
   }
 
   void end(std::uint64_t id, EndCause cause) {
@@ -135,6 +137,10 @@ class TestDevice {
     for (std::uint32_t i = 0; i < item.tokens; ++i) cells.push_back(job.tokens[cells.size()]);
     computed += item.tokens;
     if (cells.size() < job.tokens.size()) return {item.job, item.tokens, false};
+    if (job.output_max == 0) {
+      done.push_back(item.job.value);
+      return {item.job, item.tokens, false};
+    }
     job.tokens.push_back(
         static_cast<std::int32_t>(hash_combine(item.job.value, cells.size()) % 1000));
     const auto output = static_cast<std::uint32_t>(job.tokens.size()) - job.prompt;

@@ -1,0 +1,151 @@
+// Who wants the device, and in which order: turns the state into what a policy ranks.
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "core/assert.h"
+#include "sched/state.h"
+
+namespace lares::sched {
+
+Instant Device::free_at(Instant now) const {
+  Duration predicted{};
+  for (std::uint32_t r = 0; r < count; ++r) predicted += runs[r].predicted;
+  return count == 0 ? now : std::max(now, began + predicted);
+}
+
+bool Scheduler::State::may_run(const Job& job) const {
+  const Accounts::Member& member = accounts[job.member];
+  return member.limits.running_max == 0 || member.running < member.limits.running_max;
+}
+
+// Marks, for each member and class, the job unserved longest, and which classes want prompt tokens.
+void Scheduler::State::find_oldest() {
+  oldest.resize(std::size_t{accounts.size()} * options.classes.size());
+  classes_waiting = 0;
+  const auto consider = [&](Slot slot) {
+    const Job& job = jobs[slot];
+    classes_waiting |= std::uint64_t{1} << job.cls.value;
+    Oldest& best = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
+    if (best.plan != plans || job.served < jobs[best.slot].served) best = {plans, slot};
+  };
+  for (const Model& m : models) {
+    for (const Slot slot : m.running) {
+      if (jobs[slot].need() > 0 && !jobs[slot].decodes()) consider(slot);
+    }
+  }
+  for (const std::uint32_t lane : jobs.lanes()) consider(jobs.lane(lane).first);
+}
+
+Rank Scheduler::State::rank(Slot slot) const {
+  const Job& job = jobs[slot];
+  const Model& m = models[job.model.value];
+  const ClassSpec& spec = options.classes[job.cls.value];
+  const Accounts::Member& member = accounts[job.member];
+  Candidate c;
+  c.started = job.at == Job::At::Running;
+  c.arrival = job.arrival;
+  c.member_counter = member.counter;
+  c.member_service = member.counter + member.outstanding;
+  c.task_service = accounts.task(job.task).counter;
+  c.cls = job.cls.value;
+  c.spec = &spec;
+  if (!traits.by_time) return policy->rank(c);
+
+  c.unserved = now - job.served;
+  const std::uint64_t own = std::uint64_t{1} << job.cls.value;
+  c.others_wait = (classes_waiting & ~own) != 0;
+  c.class_share = accounts.class_share(job.cls.value);
+  const Oldest& longest = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
+  c.oldest = longest.plan == plans && longest.slot == slot;
+  const Duration target =
+      spec.first_target > Duration{} ? spec.first_target : spec.completion_target;
+  c.has_deadline = target > Duration{};
+  const Duration left = job.submitted + target - now;
+  c.late = left < Duration{};
+  c.slack = left - Duration((job.known() - job.planned) * m.prompt_ns);
+  return policy->rank(c);
+}
+
+// A live stream beside work of other models: urgent if a step of theirs would make it late.
+Rank Scheduler::State::stream_rank(Slot slot, Instant start) const {
+  const Job& job = jobs[slot];
+  const Model& m = models[job.model.value];
+  const ClassSpec& spec = options.classes[job.cls.value];
+  const Accounts::Member& member = accounts[job.member];
+  Candidate c;
+  c.started = true;
+  c.oldest = false;
+  c.arrival = job.arrival;
+  c.member_counter = member.counter;
+  c.member_service = member.counter + member.outstanding;
+  c.cls = job.cls.value;
+  c.spec = &spec;
+  const Instant last = job.sampling > 0 ? start : job.last_output;
+  c.slack = last + spec.gap_target - start;
+  const auto decodes = static_cast<std::uint32_t>(m.running.size());
+  c.has_deadline =
+      spec.gap_target > Duration{} && c.slack < options.slice + m.cost.time({.tokens = decodes});
+  return policy->rank(c);
+}
+
+void Scheduler::State::collect_claims(const Model& m) {
+  claims.clear();
+  for (const Slot slot : m.running) {
+    if (jobs[slot].need() > 0 && jobs[slot].in_step != plans && !jobs[slot].decodes())
+      claims.push_back({rank(slot), slot});
+  }
+  for (const std::uint32_t index : jobs.lanes()) {
+    const Lane& lane = jobs.lane(index);
+    if (lane.model != m.id) continue;
+    const Job& job = jobs[lane.first];
+    // One that stepped back a moment ago is waited for: nobody of its lane overtakes it.
+    if (job.unanswered == 0 && may_run(job)) claims.push_back({rank(lane.first), lane.first});
+  }
+  std::ranges::make_heap(claims, std::greater<>{}, &Claim::rank);
+}
+
+// The time until the first live stream of the device is late, if nothing were done from `start`.
+Duration Scheduler::State::least_slack(DeviceId device, Instant start) const {
+  Duration least = Duration::max();
+  for (const Model& m : models) {
+    if (m.device != device) continue;
+    for (const Slot slot : m.running) {
+      const Job& job = jobs[slot];
+      const Duration gap = options.classes[job.cls.value].gap_target;
+      if (job.produced + job.sampling == 0 || gap == Duration{}) continue;
+      const Instant last = job.sampling > 0 ? start : job.last_output;
+      least = std::min(least, last + gap - start);
+    }
+  }
+  return least;
+}
+
+// By policy: the model that waited longest for a step goes first; by time, the one whose claim or
+// live stream ranks first.
+void Scheduler::State::order_models(const Device& device) {
+  order.clear();
+  for (const Model& m : models) {
+    if (m.at == Model::At::Ready && m.device == device.id) order.push_back(m.id);
+  }
+  model_ranks.assign(models.size(), Rank{});
+  if (traits.by_time && order.size() > 1) {
+    for (const ModelId id : order) model_ranks[id.value] = rank_model(models[id.value], device);
+  }
+  std::ranges::sort(order, {}, [this](ModelId id) {
+    return std::tuple(model_ranks[id.value], models[id.value].last_planned, id.value);
+  });
+}
+
+Rank Scheduler::State::rank_model(const Model& m, const Device& device) {
+  collect_claims(m);
+  Rank best{.group = ~0U};
+  if (!claims.empty()) best = claims.front().rank;
+  const Instant start = device.free_at(now);
+  for (const Slot slot : m.running) {
+    if (jobs[slot].decodes()) best = std::min(best, stream_rank(slot, start));
+  }
+  return best;
+}
+
+}  // namespace lares::sched

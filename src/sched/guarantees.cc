@@ -1,0 +1,48 @@
+#include <algorithm>
+
+#include "sched/scheduler.h"
+
+namespace lares::sched {
+namespace {
+
+// The most that `unit` more tokens of prompt can add to a step.
+Duration largest_overshoot(const Options& options, const ModelLimits& limits,
+                           const CostTable& cost) {
+  const std::uint32_t unit = options.chunk_least;
+  Duration most{};
+  for (std::uint32_t tokens = 1; tokens <= limits.batch_tokens; tokens *= 2) {
+    const StepShape before{.tokens = tokens, .prompt = tokens, .span = limits.pool_tokens};
+    StepShape after = before;
+    after.tokens += unit;
+    after.attended += std::uint64_t{unit} * limits.context;
+    most = std::max(most, cost.time(after) - cost.time(before));
+  }
+  return most;
+}
+
+}  // namespace
+
+Guarantees guarantees(const Options& options, const ModelLimits& limits, const CostTable& cost,
+                      std::uint32_t members) {
+  // Either the time budget, overshot by one unit of alignment, or a step of decodes alone, with the
+  // floor's chunk.
+  const std::uint32_t decodes = std::min(options.running_max, limits.sequences);
+  const std::uint32_t tokens =
+      std::min({decodes + options.chunk_least, options.step_tokens, limits.batch_tokens});
+  const Duration widest = cost.time({.tokens = tokens,
+                                     .prompt = options.chunk_least,
+                                     .attended = std::uint64_t{tokens} * limits.context,
+                                     .span = limits.pool_tokens});
+  const Duration budget =
+      std::max(options.slice, options.slice_alone) + largest_overshoot(options, limits, cost);
+  Guarantees result{.longest_slice = std::max(widest, budget), .longest_wait = {}};
+  // A job that is due waits for the runs in flight and, at worst, for a step of every other
+  // member's oldest job of every class that has been waiting longer.
+  const auto steps = static_cast<Duration::rep>(
+      options.runs_in_flight + members * std::max<std::size_t>(options.classes.size(), 1));
+  for (const ClassSpec& cls : options.classes)
+    result.longest_wait.push_back(cls.longest_wait + steps * result.longest_slice);
+  return result;
+}
+
+}  // namespace lares::sched

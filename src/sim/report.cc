@@ -1,0 +1,184 @@
+#include "sim/report.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+
+namespace lares::sim {
+namespace {
+
+double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  append_json_escaped(out, text);
+  return out + '"';
+}
+
+std::string json(const Quantiles& q) {
+  return fmt::format(R"({{"p50":{:.6g},"p99":{:.6g},"mean":{:.6g}}})", q.p50, q.p99, q.mean);
+}
+
+std::string json(const MemberSummary& m) {
+  return fmt::format(
+      R"({{"id":{},"requests":{},"first_token_mean_s":{:.6g},"service":{:.9g},"device_s":{:.6g}}})",
+      m.id, m.requests, m.first_token_mean_s, m.service, m.device_seconds);
+}
+
+std::string json(const ClassSummary& c) {
+  return fmt::format(
+      R"({{"name":{},"requests":{},"first_token_s":{},"completion_s":{},"longest_wait_s":{:.6g},)"
+      R"("deadline_misses":{}}})",
+      quoted(c.name), c.requests, json(c.first_token_s), json(c.completion_s), c.longest_wait_s,
+      c.deadline_misses);
+}
+
+std::string json(const Summary& s);
+
+template <class Items>
+std::string json_list(const Items& items) {
+  std::string out = "[";
+  for (const auto& item : items) out += (out.size() > 1 ? "," : "") + json(item);
+  return out + "]";
+}
+
+std::string json(const Summary& s) {
+  return fmt::format(
+      R"({{"name":{},"throughput_tokens_s":{:.6g},"service_difference":{{"avg":{:.6g},"max":{:.6g}}},)"
+      R"("jain":{:.6g},"first_token_s":{},"completion_s":{},)"
+      R"("gap_s":{{"p50":{:.6g},"p99":{:.6g},"p999":{:.6g}}},)"
+      R"("longest_wait_s":{:.6g},"longest_step_s":{:.6g},"busy":{:.6g},)"
+      R"("requests":{},"rejected":{},"events":{},"steps":{},"members":{},"classes":{}}})",
+      quoted(s.policy), s.throughput_tokens_s, s.service_difference.average,
+      s.service_difference.largest, s.jain, json(s.first_token_s), json(s.completion_s),
+      s.gap_p50_s, s.gap_p99_s, s.gap_p999_s, s.longest_wait_s, s.longest_step_s, s.busy,
+      s.requests, s.rejected, s.events, s.steps, json_list(s.members), json_list(s.classes));
+}
+
+constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                   "#e69f00", "#56b4e9", "#6b6b6b", "#000000"};
+constexpr int kWidth = 720, kPanel = 220, kLeft = 70, kTop = 40, kPlotHeight = 160;
+constexpr std::size_t kPoints = 120;
+
+// Cumulated service of one member at kPoints + 1 times.
+std::vector<double> served_over_time(const Simulation& simulation, std::uint32_t member) {
+  std::vector<double> sums(kPoints + 1);
+  const double length = std::max(seconds(simulation.length), 1e-9);
+  for (const JobRecord& j : simulation.jobs) {
+    if (j.member != member || j.first_output < Duration{}) continue;
+    const double from = seconds(j.first_output) / length * kPoints;
+    const double to = std::max(seconds(j.end) / length * kPoints, from + 1e-9);
+    for (auto p = static_cast<std::size_t>(from); p <= kPoints; ++p) {
+      const double part = std::clamp((static_cast<double>(p) - from) / (to - from), 0.0, 1.0);
+      sums[p] += part * token_service(j.prompt, j.output);
+    }
+  }
+  return sums;
+}
+
+void append_panel(std::string& out, const Simulation& simulation, int top) {
+  std::uint32_t members = 0;
+  for (const JobRecord& j : simulation.jobs) members = std::max(members, j.member + 1);
+  std::vector<std::vector<double>> lines;
+  double most = 1;
+  for (std::uint32_t m = 0; m < members; ++m) {
+    lines.push_back(served_over_time(simulation, m));
+    most = std::max(most, lines.back().back());
+  }
+  const int bottom = top + kTop + kPlotHeight;
+  out += fmt::format(R"(<text x="{}" y="{}" font-weight="bold">{}</text>)", kLeft, top + 24,
+                     simulation.policy);
+  out += fmt::format(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="#888"/>)", kLeft, top + kTop,
+                     bottom, kWidth - 20);
+  out += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{:.3g}</text>)", kLeft - 6,
+                     top + kTop + 10, most);
+  out += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{:.0f} s</text>)", kWidth - 20,
+                     bottom + 14, seconds(simulation.length));
+  for (std::uint32_t m = 0; m < members; ++m) {
+    std::string path;
+    for (std::size_t p = 0; p <= kPoints; ++p) {
+      const double x = kLeft + static_cast<double>(p) / kPoints * (kWidth - 20 - kLeft);
+      const double y = bottom - lines[m][p] / most * kPlotHeight;
+      path += fmt::format("{}{:.1f} {:.1f}", p == 0 ? "M" : "L", x, y);
+    }
+    out += fmt::format(R"(<path d="{}" fill="none" stroke="{}"><title>member {}</title></path>)",
+                       path, kColours[m % kColours.size()], m);
+  }
+}
+
+}  // namespace
+
+std::string to_table(std::span<const Summary> summaries) {
+  std::string out =
+      fmt::format("{:<18} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>6}\n", "policy",
+                  "tokens/s", "first50", "first99", "gap50", "gap99.9", "done50", "wait max",
+                  "diff avg", "diff max", "Jain");
+  for (const Summary& s : summaries) {
+    out += fmt::format(
+        "{:<18} {:>9.1f} {:>7.2f}s {:>7.2f}s {:>6.0f}ms {:>6.0f}ms {:>7.2f}s {:>7.2f}s {:>9.1f} "
+        "{:>9.1f} {:>6.3f}\n",
+        s.policy, s.throughput_tokens_s, s.first_token_s.p50, s.first_token_s.p99,
+        s.gap_p50_s * 1e3, s.gap_p999_s * 1e3, s.completion_s.p50, s.longest_wait_s,
+        s.service_difference.average, s.service_difference.largest, s.jain);
+  }
+  for (const Summary& s : summaries) {
+    if (s.classes.size() < 2) continue;
+    for (const ClassSummary& c : s.classes) {
+      out += fmt::format(
+          "{:<10} {:<12} {:>6} requests, first p50 {:.3f} s p99 {:.3f} s, done p50 {:.2f} s, "
+          "longest wait {:.2f} s, {} late\n",
+          s.policy, c.name, c.requests, c.first_token_s.p50, c.first_token_s.p99,
+          c.completion_s.p50, c.longest_wait_s, c.deadline_misses);
+    }
+  }
+  return out;
+}
+
+std::string to_json(std::span<const Summary> summaries, const std::string& trace,
+                    const SimulatedDevice& device) {
+  return fmt::format("{{\"trace\":{},\"device\":{},\"device_about\":{},\"policies\":{}}}\n",
+                     quoted(trace), quoted(device.name), quoted(device.about),
+                     json_list(summaries));
+}
+
+std::string to_csv(std::span<const Summary> summaries) {
+  std::string out =
+      "policy,requests,rejected,throughput_tokens_s,first_token_p50_s,first_token_p99_s,"
+      "first_token_mean_s,gap_p50_s,gap_p99_s,gap_p999_s,completion_p50_s,completion_p99_s,"
+      "service_difference_avg,service_difference_max,jain,longest_wait_s,steps,events\n";
+  for (const Summary& s : summaries) {
+    out += fmt::format(
+        "{},{},{},{:.3f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},"
+        "{:.3f},{:.3f},{:.5f},{:.6f},{},{}\n",
+        s.policy, s.requests, s.rejected, s.throughput_tokens_s, s.first_token_s.p50,
+        s.first_token_s.p99, s.first_token_s.mean, s.gap_p50_s, s.gap_p99_s, s.gap_p999_s,
+        s.completion_s.p50, s.completion_s.p99, s.service_difference.average,
+        s.service_difference.largest, s.jain, s.longest_wait_s, s.steps, s.events);
+  }
+  return out;
+}
+
+std::string to_svg(std::span<const Simulation> simulations, const std::string& title) {
+  const int height = 40 + kPanel * static_cast<int>(simulations.size());
+  std::string out = fmt::format(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" )"
+      R"(font-family="sans-serif" font-size="12"><rect width="{0}" height="{1}" fill="#fff"/>)",
+      kWidth, height);
+  std::string escaped;
+  for (const char c : title) {
+    escaped += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  }
+  out += fmt::format(
+      R"(<text x="20" y="22" font-size="15">Served cost over time, a line a member: {}</text>)",
+      escaped);
+  for (std::size_t i = 0; i < simulations.size(); ++i)
+    append_panel(out, simulations[i], 30 + kPanel * static_cast<int>(i));
+  return out + "</svg>\n";
+}
+
+}  // namespace lares::sim
