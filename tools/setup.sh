@@ -13,7 +13,7 @@ die() { say "$*"; exit 1; }
 # Everything that building and testing use. npm fetches llama.cpp; it is checked by itself, for it often
 # comes from elsewhere than Debian.
 packages=(g++ cmake ninja-build ccache git openssl ca-certificates python3 clang-format
-  libboost1.81-dev libfmt-dev libexpected-dev libtomlplusplus-dev libsqlite3-dev libgtest-dev
+  libboost1.81-dev libfmt-dev libexpected-dev libtomlplusplus-dev libsqlite3-dev libsodium-dev libgtest-dev
   libgmock-dev librapidcheck-dev)
 
 missing_packages() {

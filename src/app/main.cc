@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "app/member_command.h"
 #include "app/serve_command.h"
 #include "app/usage_command.h"
 #include "app/worker_command.h"
@@ -17,11 +18,12 @@ constexpr std::string_view kHelp =
     "lares - one accelerator, the whole household\n"
     "\n"
     "  lares serve [FLAGS]    start the server; `lares serve --help` names every setting\n"
+    "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 4> kVerbs{"serve", "usage", "help", "version"};
+constexpr std::array<std::string_view, 5> kVerbs{"serve", "member", "usage", "help", "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -33,6 +35,7 @@ std::string own_path() {
 int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "serve") return lares::app::run_serve_command(arguments, own_path());
   if (verb == "worker") return lares::app::run_worker_command(arguments);
+  if (verb == "member") return lares::app::run_member_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);
   if (verb == "version" || verb == "--version") {
     fmt::print("lares {}\n", LARES_VERSION);

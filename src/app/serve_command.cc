@@ -18,16 +18,22 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "sched/policy.h"
+#include "server/access.h"
 #include "server/http.h"
 #include "server/loop.h"
+#include "server/member_watch.h"
 #include "server/metrics.h"
 #include "server/routes.h"
 #include "server/usage_recorder.h"
+#include "store/members.h"
 #include "store/usage.h"
 #include "worker/supervisor.h"
 
 namespace lares::app {
 namespace {
+
+// How soon the server knows of what `lares member` did.
+constexpr Duration kMembersRead = std::chrono::milliseconds(500);
 
 bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1" || address == "localhost";
@@ -129,13 +135,16 @@ Result<std::shared_ptr<worker::WorkerFactory>> make_workers(const Config& config
   return std::shared_ptr<worker::WorkerFactory>(worker::process_workers(std::move(options)));
 }
 
-server::RouteOptions route_options(const Config& config) {
+server::RouteOptions route_options(const Config& config, std::shared_ptr<server::Access> access) {
   server::RouteOptions options;
   options.now = steady_now;
   options.unix_seconds = unix_seconds;
-  options.usage = [data = config.data](store::UsageBy by) -> Result<std::vector<store::UsageSum>> {
+  options.access = std::move(access);
+  options.usage = [data = config.data](
+                      store::UsageBy by,
+                      std::optional<MemberId> of) -> Result<std::vector<store::UsageSum>> {
     auto ledger = TRY(store::UsageLedger::open_existing(data));
-    return ledger->sum(by);
+    return ledger->sum(by, of);
   };
   options.defaults.json_depth = config.json_depth;
   options.defaults.sampling.temperature = static_cast<float>(config.temperature);
@@ -152,13 +161,24 @@ void wait_for_signal(const sigset_t& signals) {
   log_info("stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
 }
 
+// An address that other machines reach is served only where there is somebody with a key.
+Result<> check_members(const Config& config, const std::vector<store::Member>& members) {
+  if (is_loopback(config.address) || !members.empty()) return {};
+  return fail(
+      Code::Forbidden,
+      fmt::format("{} can be reached from other machines, so every request needs a key, and "
+                  "there are no members with keys in {} yet. Make one with `lares member "
+                  "add NAME --data {}`, or listen on 127.0.0.1",
+                  config.address, config.data, config.data));
+}
+
 Result<> serve(const Config& config, const std::string& executable, const sigset_t& signals) {
-  if (!is_loopback(config.address)) {
-    return fail(Code::Forbidden,
-                fmt::format("{} can be reached from other machines, and this server has no "
-                            "keys to tell people apart; listen on 127.0.0.1",
-                            config.address));
-  }
+  auto member_store = TRY(store::MemberStore::open(config.data));
+  const auto members = TRY(member_store.all());
+  TRY_VOID(check_members(config, members));
+  const auto access = std::make_shared<server::Access>(
+      is_loopback(config.address) ? server::Reach::Loopback : server::Reach::Network);
+  access->set_members(members);
   auto models = TRY(models_of(config));
   auto recorder =
       std::make_shared<server::UsageRecorder>(TRY(store::UsageLedger::open(config.data)));
@@ -168,7 +188,9 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
       loop_options(config, std::move(models)), std::move(workers),
       [recorder](store::UsageRow row) { recorder->record(std::move(row)); }, metrics));
   auto http = TRY(server::HttpServer::create(
-      http_options(config), server::make_routes(*loop, metrics, route_options(config))));
+      http_options(config), server::make_routes(*loop, metrics, route_options(config, access))));
+  const server::MemberWatch watch(std::move(member_store), members, kMembersRead,
+                                  [access](const auto& now) { access->set_members(now); });
   const bool v6 = config.address.find(':') != std::string::npos;
   fmt::print("listening on http://{}:{}\n", v6 ? "[" + config.address + "]" : config.address,
              http->port());

@@ -106,12 +106,6 @@ store::UsageSum total_of(const std::vector<store::UsageSum>& sums) {
   return total;
 }
 
-// Columns a terminal shows: code points, not bytes.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
-
 }  // namespace
 
 std::string usage_table(store::UsageBy by, const std::vector<store::UsageSum>& sums) {
@@ -126,13 +120,14 @@ std::string usage_table(store::UsageBy by, const std::vector<store::UsageSum>& s
   }
   std::array<std::size_t, 10> widths{};
   for (const Row& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
+    for (std::size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], columns_of(row[c]));
   }
   std::string out;
   for (const Row& row : rows) {
-    std::string line = row[0] + std::string(widths[0] - width_of(row[0]), ' ');
+    std::string line = row[0] + std::string(widths[0] - columns_of(row[0]), ' ');
     for (std::size_t c = 1; c < row.size(); ++c) {
-      line += fmt::format("  {}{}", std::string(widths[c] - width_of(row[c]), ' '), row[c]);
+      line += fmt::format("  {}{}", std::string(widths[c] - columns_of(row[c]), ' '), row[c]);
     }
     line.resize(line.find_last_not_of(' ') + 1);
     out += line + '\n';

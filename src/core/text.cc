@@ -164,6 +164,12 @@ std::optional<std::string_view> nearest_word(std::string_view word,
   return best;
 }
 
+std::size_t columns_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+  }));
+}
+
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
   const auto near = nearest_word(word, candidates);
   return near ? fmt::format(" Did you mean `{}`?", *near) : std::string();

@@ -41,6 +41,9 @@ std::string format_bytes(std::int64_t bytes);
 // "1.25 s", "340 ms", "17 us".
 std::string format_duration(Duration duration);
 
+// Columns that a terminal shows: code points, not bytes.
+std::size_t columns_of(std::string_view text);
+
 // "did you mean `x`?" with a leading blank, or "".
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates);
 

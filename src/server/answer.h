@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/types.h"
+#include "server/access.h"
 #include "server/errors.h"
 #include "server/http.h"
 #include "server/metrics.h"
@@ -35,6 +36,9 @@ class Answer : public std::enable_shared_from_this<Answer> {
   [[nodiscard]] const HttpRequest& request() const { return exchange_->request(); }
   // Until called, "unknown"; a literal.
   void set_route(std::string_view route) { route_ = route; }
+  // Who asked; before a route runs.
+  void set_caller(CallerRef caller) { caller_ = std::move(caller); }
+  [[nodiscard]] const CallerRef& caller() const { return caller_; }
   // Until called, the id the HTTP server gave.
   void set_id(std::string id) { id_ = std::move(id); }
 
@@ -55,6 +59,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   Instant begun_;
   std::string_view route_ = "unknown";
   std::string id_;
+  CallerRef caller_;
   std::atomic<bool> recorded_{false};
 };
 

@@ -67,8 +67,10 @@ HttpResponse error_response(const ApiError& error) {
   HttpResponse response;
   response.status = error_status(error);
   response.body = error_body(error);
-  const int retry_after = error_row(error.code).retry_after;
+  const int retry_after =
+      error.retry_after > 0 ? error.retry_after : error_row(error.code).retry_after;
   if (retry_after > 0) response.headers.emplace_back("Retry-After", std::to_string(retry_after));
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

@@ -19,6 +19,7 @@ struct ApiError {
   std::string param;       // Path of the field at fault: "messages[2].content"; "" if none.
   std::string error_code;  // Stable, for programs: "model_not_found"; "" takes the table's.
   int status = 0;          // What HTTP itself dictates (405, 413, 415...); 0 takes the table's.
+  int retry_after = 0;     // Seconds; 0 takes the table's.
 };
 
 // HTTP status, OpenAI `type` and stable code of a failure that names none itself.

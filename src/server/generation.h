@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/member.h"
 #include "core/result.h"
 #include "core/types.h"
 #include "engine/engine.h"
@@ -31,8 +32,8 @@ struct TokenPrompt {
 };
 
 struct Generation {
-  std::string model;  // Name as asked for; "" or "default" is the first that can.
-  std::string member = "home";
+  std::string model;   // Name as asked for; "" or "default" is the first that can.
+  MemberShare member;  // Who asked, as it was then.
   std::string cls = "chat";
   std::variant<ChatPrompt, TextPrompt, TokenPrompt> prompt;
   engine::Sampling sampling;  // seed and choice are filled in by the loop.

@@ -101,27 +101,32 @@ bool is_loopback_authority(std::string_view authority) {
 std::optional<ApiError> guard_keyless(const HttpRequest& request) {
   for (const auto& [name, value] : request.headers) {
     if (!is_forwarding_header(name)) continue;
-    return refuse(fmt::format("a proxy forwarded this request ({}); forwarded requests need a key, "
-                              "and this server has none: call it directly on this machine",
+    return refuse(fmt::format("a proxy forwarded this request ({}); forwarded requests need a key "
+                              "(`lares member add NAME`), or call the server directly on this "
+                              "machine",
                               name),
                   "forwarded_needs_key");
   }
   const auto host = split_authority(request.header("host"));
   if (!host || !is_loopback_host(host->host)) {
     return refuse(
-        "the Host header must be localhost, 127.x.x.x or [::1]: without keys this server "
+        "the Host header must be localhost, 127.x.x.x or [::1]: without a key this server "
         "answers only programs on this machine that call it by such a name",
         "host_not_allowed");
   }
   const std::string_view origin = request.header("origin");
   if (request.method == "OPTIONS" &&
       (!origin.empty() || !request.header("access-control-request-method").empty())) {
-    return refuse("requests from web pages are not allowed without keys", "preflight_refused");
+    return refuse("requests from web pages are not allowed without a key", "preflight_refused");
   }
   if (!origin.empty() && !origin_is_own(origin, *host)) {
-    return refuse("requests from web pages of another origin are not allowed without keys",
+    return refuse("requests from web pages of another origin are not allowed without a key",
                   "origin_not_allowed");
   }
+  return guard_body(request);
+}
+
+std::optional<ApiError> guard_body(const HttpRequest& request) {
   const bool has_body =
       request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
   if (has_body && !is_json(request.header("content-type"))) {

@@ -21,6 +21,9 @@ namespace lares::server {
 // `origin_not_allowed`, `preflight_refused`, `forwarded_needs_key`, `content_type`.
 std::optional<ApiError> guard_keyless(const HttpRequest& request);
 
+// The part of it that also holds for requests with a key: work is sent as JSON.
+std::optional<ApiError> guard_body(const HttpRequest& request);
+
 // True for "localhost", "127.1.2.3", "[::1]", each with or without a port.
 bool is_loopback_authority(std::string_view authority);
 

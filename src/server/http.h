@@ -27,7 +27,8 @@ struct HttpRequest {
   std::string query;   // After '?', undecoded.
   Headers headers;     // Names in lower case.
   std::string body;
-  std::string id;  // Unique among the requests of this server: for X-Request-Id.
+  std::string peer;  // The other end's address: "127.0.0.1".
+  std::string id;    // Unique among the requests of this server: for X-Request-Id.
   // The first header of that name, or "".
   [[nodiscard]] std::string_view header(std::string_view lower_case_name) const;
 };

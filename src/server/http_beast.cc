@@ -348,6 +348,9 @@ std::optional<HttpRequest> Connection::make_request() {
     request.headers.emplace_back(lower(view(field.name_string())), view(field.value()));
   }
   request.body = std::move(message.body());
+  ErrorCode ignored;  // It has gone already: there is nobody to answer then.
+  const auto peer = socket_.remote_endpoint(ignored);
+  if (!ignored) request.peer = peer.address().to_string();
   request.id = next_id();
   return request;
 }

@@ -15,7 +15,7 @@ namespace {
 
 // Who may hit whose cached prefixes: the same member with the same model.
 std::uint64_t prefix_scope(const Request& request) {
-  return hash_combine(hash_text(request.generation.member), request.model);
+  return hash_combine(mix64(request.generation.member.id.value), request.model);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ store::UsageRow Request::usage_row(Instant now, const std::string& model_name) c
   store::UsageRow row;
   row.job = id.value;
   row.accepted_unix_ms = accepted_unix_ms;
-  row.member = generation.member;
+  row.member_id = generation.member.id;
+  row.member = generation.member.name;
   row.cls = generation.cls;
   row.model = model_name;
   row.prompt_tokens = prompt_tokens;

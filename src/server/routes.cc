@@ -9,7 +9,7 @@
 #include "core/text.h"
 #include "server/answer.h"
 #include "server/errors.h"
-#include "server/guard.h"
+#include "server/member_jobs.h"
 #include "server/openai_request.h"
 #include "server/openai_sink.h"
 #include "server/usage_reader.h"
@@ -36,6 +36,7 @@ struct Route {
   std::string_view method;
   std::string_view path;
   void (Routes::*run)(const std::shared_ptr<Answer>&, std::string_view id);
+  Need need = Need::Member;
 };
 
 class Routes {
@@ -59,6 +60,7 @@ class Routes {
   void usage(const std::shared_ptr<Answer>& answer, std::string_view id);
   void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
 
+  friend std::vector<RouteInfo> lares::server::route_list();
   static const std::array<Route, 13> kRoutes;
 
   Service& service_;
@@ -66,12 +68,13 @@ class Routes {
   RouteOptions options_;
   std::shared_ptr<HttpMetrics> http_metrics_;
   std::optional<UsageReader> usage_reader_;
+  std::shared_ptr<MemberJobs> jobs_;
 };
 
 constexpr std::string_view kId = "{id}";
 
 const std::array<Route, 13> Routes::kRoutes = {{
-    {"GET", "/", &Routes::welcome},
+    {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
     {"DELETE", "/v1/chat/completions/{id}", &Routes::cancel},
@@ -80,10 +83,10 @@ const std::array<Route, 13> Routes::kRoutes = {{
     {"GET", "/v1/models", &Routes::models},
     {"GET", "/v1/models/{id}", &Routes::model},
     {"GET", "/v1/usage", &Routes::usage},
-    {"GET", "/healthz", &Routes::health},
-    {"GET", "/health", &Routes::health},
-    {"GET", "/readyz", &Routes::ready},
-    {"GET", "/metrics", &Routes::metrics_text},
+    {"GET", "/healthz", &Routes::health, Need::Nothing},
+    {"GET", "/health", &Routes::health, Need::Nothing},
+    {"GET", "/readyz", &Routes::ready, Need::Nothing},
+    {"GET", "/metrics", &Routes::metrics_text, Need::Admin},
 }};
 
 // What stands for {id} in `path` ("" if the template has none); nothing if it does not fit. Names
@@ -148,30 +151,42 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
     : service_(service),
       metrics_(metrics),
       options_(std::move(options)),
-      http_metrics_(std::make_shared<HttpMetrics>(metrics)) {
+      http_metrics_(std::make_shared<HttpMetrics>(metrics)),
+      jobs_(std::make_shared<MemberJobs>(service)) {
   LARES_ASSERT(options_.now && options_.unix_seconds, "routes need clocks");
+  LARES_ASSERT(options_.access, "routes need to know who asks");
+  options_.access->on_revoked([jobs = std::weak_ptr(jobs_)] {
+    if (const auto alive = jobs.lock()) alive->end_revoked();
+  });
   if (options_.usage) usage_reader_.emplace(options_.usage, options_.usage_queue_max);
 }
 
 void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
   const auto answer = std::make_shared<Answer>(exchange, http_metrics_, options_.now);
   const HttpRequest& request = exchange->request();
-  if (options_.keyless) {
-    if (const auto refused = guard_keyless(request)) return answer->fail(*refused);
-  }
   std::string_view method = request.method;
   if (method == "HEAD") method = "GET";
+  const Route* chosen = nullptr;
+  std::string_view chosen_id;
   std::string allowed;
   for (const Route& route : kRoutes) {
     const auto id = match(route.path, request.path);
     if (!id) continue;
     answer->set_route(route.path);
-    if (route.method == method) return (this->*route.run)(answer, *id);
+    if (route.method == method && chosen == nullptr) {
+      chosen = &route;
+      chosen_id = *id;
+    }
     if (!allowed.empty()) allowed += ", ";
     allowed += route.method;
     if (route.method == "GET") allowed += ", HEAD";
   }
-  no_route(*answer, allowed);
+  auto caller = options_.access->admit(request, chosen != nullptr ? chosen->need : Need::Member,
+                                       options_.now());
+  if (!caller) return answer->fail(caller.error());
+  if (chosen == nullptr) return no_route(*answer, allowed);
+  answer->set_caller(std::move(*caller));
+  (this->*chosen->run)(answer, chosen_id);
 }
 
 void Routes::no_route(Answer& answer, const std::string& allowed) const {
@@ -203,22 +218,23 @@ void Routes::completion(const std::shared_ptr<Answer>& answer, std::string_view)
 void Routes::generate(OpenAiForm form, const std::shared_ptr<Answer>& answer) {
   auto parsed = parse_openai_request(form, answer->request().body, options_.defaults);
   if (!parsed) return answer->fail(parsed.error());
-  const std::string_view cls = answer->request().header("x-lares-class");
-  if (!cls.empty()) parsed->generation.cls = cls;
+  auto cls = class_for(*answer->caller(), answer->request());
+  if (!cls) return answer->fail(cls.error());
+  parsed->generation.cls = std::move(*cls);
   ReplyHead head;
   head.created = options_.unix_seconds();
   head.fingerprint = options_.fingerprint;
   const auto sink = std::make_shared<OpenAiSink>(answer, *parsed, std::move(head));
-  const JobId job = service_.submit(std::move(parsed->generation), sink);
-  answer->on_disconnect([this, job] { service_.cancel(job); });
+  const JobId job = jobs_->submit(std::move(parsed->generation), sink, answer->caller());
+  answer->on_disconnect([this, job] { jobs_->client_left(job); });
   sink->set_job(job);
 }
 
 void Routes::cancel(const std::shared_ptr<Answer>& answer, std::string_view id) {
   const auto job = job_of_id(id);
-  if (!job || !service_.cancel(*job)) {
+  if (!job || !jobs_->cancel(*job, *answer->caller())) {
     return answer->fail(
-        not_found(fmt::format("no job `{}` is waiting or running", id), "job_not_found"));
+        not_found(fmt::format("no job `{}` of yours is waiting or running", id), "job_not_found"));
   }
   std::string body = "{\"id\":\"";
   append_json_escaped(body, id);
@@ -297,7 +313,9 @@ void Routes::usage(const std::shared_ptr<Answer>& answer, std::string_view) {
     error.message = fmt::format("`by` must be member, class, model or day, not `{}`", name);
     return answer->fail(error);
   }
-  if (usage_reader_) return usage_reader_->ask(*by, answer);
+  const store::Member& asks = answer->caller()->member;
+  const auto of = asks.admin ? std::nullopt : std::optional(asks.share.id);
+  if (usage_reader_) return usage_reader_->ask(*by, of, answer);
   ApiError error;
   error.code = Code::Unavailable;
   error.message = "this server keeps no usage ledger";
@@ -317,6 +335,12 @@ void Routes::welcome(const std::shared_ptr<Answer>& answer, std::string_view) {
 }
 
 }  // namespace
+
+std::vector<RouteInfo> route_list() {
+  std::vector<RouteInfo> list;
+  for (const Route& route : Routes::kRoutes) list.push_back({route.method, route.path, route.need});
+  return list;
+}
 
 HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options) {
   const auto routes = std::make_shared<Routes>(service, metrics, std::move(options));

@@ -12,23 +12,26 @@
 
 #include "core/result.h"
 #include "core/types.h"
+#include "server/access.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/openai_request.h"
 #include "server/service.h"
+#include "server/usage_reader.h"
 #include "store/usage.h"
 
 namespace lares::server {
 
 struct RouteOptions {
-  // Sums the ledger; called on a thread of the routes, one call at a time. Empty: 503.
-  std::function<Result<std::vector<store::UsageSum>>(store::UsageBy)> usage;
+  // Sums the ledger, of everybody or of one member; called on a thread of the routes, one call at a
+  // time. Empty: 503.
+  UsageReader::Sum usage;
   // The timeline's present, for latencies. Required.
   std::function<Instant()> now;
   // Wall clock, in Unix seconds, for `created`. Required.
   std::function<std::uint64_t()> unix_seconds;
-  // Whether requests must pass the checks of a server without keys (server/guard.h).
-  bool keyless = true;
+  // Who may ask for what. Required.
+  std::shared_ptr<Access> access;
   // What requests that do not say otherwise get.
   RequestDefaults defaults;
   // "system_fingerprint" of the answers: name and version of this program.
@@ -36,6 +39,13 @@ struct RouteOptions {
   // Questions to the ledger that may wait; the next is answered 429.
   std::uint32_t usage_queue_max = 32;
 };
+
+// A route as a client sees it: "GET", "/v1/models/{id}", and what it needs.
+struct RouteInfo {
+  std::string_view method, path;
+  Need need = Need::Member;
+};
+std::vector<RouteInfo> route_list();
 
 // `service` and `metrics` must outlive every server the handler is given to.
 HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options);

@@ -102,7 +102,9 @@ class RoutesTest : public ::testing::Test {
     RouteOptions options;
     options.now = [] { return Instant{}; };
     options.unix_seconds = [] { return std::uint64_t{1700000000}; };
-    options.usage = [this](store::UsageBy by) -> Result<std::vector<store::UsageSum>> {
+    options.access = std::make_shared<Access>(Reach::Loopback);
+    options.usage = [this](store::UsageBy by,
+                           std::optional<MemberId>) -> Result<std::vector<store::UsageSum>> {
       usage_thread_ = std::this_thread::get_id();
       if (by == store::UsageBy::Day) return fail(Code::Io, "the disk is gone");
       store::UsageSum sum;

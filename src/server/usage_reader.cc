@@ -26,11 +26,12 @@ UsageReader::UsageReader(Sum sum, std::uint32_t queue_max)
 
 UsageReader::~UsageReader() = default;
 
-void UsageReader::ask(store::UsageBy by, std::shared_ptr<Answer> answer) {
+void UsageReader::ask(store::UsageBy by, std::optional<MemberId> of,
+                      std::shared_ptr<Answer> answer) {
   {
     const std::scoped_lock lock(mutex_);
     if (waiting_.size() < queue_max_) {
-      waiting_.push_back(Question{by, std::move(answer)});
+      waiting_.push_back(Question{by, of, std::move(answer)});
       wake_.notify_one();
       return;
     }
@@ -48,7 +49,7 @@ void UsageReader::run(const std::stop_token& stop) {
     const Question question = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    const auto sums = sum_(question.by);
+    const auto sums = sum_(question.by, question.of);
     if (sums) {
       HttpResponse response;
       response.body = usage_body(question.by, *sums);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -21,7 +22,8 @@ namespace lares::server {
 
 class UsageReader {
  public:
-  using Sum = std::function<Result<std::vector<store::UsageSum>>(store::UsageBy)>;
+  using Sum =
+      std::function<Result<std::vector<store::UsageSum>>(store::UsageBy, std::optional<MemberId>)>;
 
   UsageReader(Sum sum, std::uint32_t queue_max);
   // Answers the question now running; those that wait are dropped with their connections.
@@ -29,12 +31,13 @@ class UsageReader {
   UsageReader(const UsageReader&) = delete;
   UsageReader& operator=(const UsageReader&) = delete;
 
-  // Any thread; returns at once. Busy (429) beyond `queue_max`.
-  void ask(store::UsageBy by, std::shared_ptr<Answer> answer);
+  // Of everybody, or of one member. Any thread; returns at once. Busy (429) beyond `queue_max`.
+  void ask(store::UsageBy by, std::optional<MemberId> of, std::shared_ptr<Answer> answer);
 
  private:
   struct Question {
     store::UsageBy by;
+    std::optional<MemberId> of;
     std::shared_ptr<Answer> answer;
   };
   void run(const std::stop_token& stop);

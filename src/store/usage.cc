@@ -1,86 +1,20 @@
 #include "store/usage.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "store/schema.h"
 #include "store/sqlite.h"
 
 namespace lares::store {
 namespace {
 
-constexpr std::int64_t kSchemaVersion = 1;
-
-// One entry a version: what brings a file of the version before it up to it. Entries are never
-// changed once released, only added.
-constexpr const char* kMigrations[kSchemaVersion] = {R"sql(
-  CREATE TABLE usage (
-    job INTEGER NOT NULL,
-    accepted_unix_ms INTEGER NOT NULL,
-    member TEXT NOT NULL,
-    class TEXT NOT NULL,
-    model TEXT NOT NULL,
-    prompt_tokens INTEGER NOT NULL,
-    cached_tokens INTEGER NOT NULL,
-    output_tokens INTEGER NOT NULL,
-    device_ns INTEGER NOT NULL,
-    -- Clocks; NULL = never reached.
-    queue_wait_ns INTEGER,
-    model_load_ns INTEGER,
-    text_work_ns INTEGER,
-    prefill_ns INTEGER,
-    inference_ns INTEGER,
-    deliver_ns INTEGER,
-    first_token_ns INTEGER,
-    total_ns INTEGER,
-    outcome TEXT NOT NULL CHECK (outcome IN ('done', 'failed', 'cancelled', 'refused')),
-    reason TEXT NOT NULL
-  ) STRICT;
-  CREATE INDEX usage_accepted ON usage (accepted_unix_ms);
-)sql"};
-
-constexpr const char* kInsert = "INSERT INTO usage VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-
-std::string database_path(const std::string& folder) {
-  return folder + "/lares.db";
-}
-
-// The folder, made if it is not there, or why it cannot be used.
-Result<> make_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error && !std::filesystem::is_directory(folder, error)) {
-    error = std::make_error_code(std::errc::not_a_directory);
-  }
-  if (error) {
-    return fail(Code::Io, fmt::format("the data folder {} cannot be used: {}. Choose another with "
-                                      "--data or server.data",
-                                      folder, error.message()));
-  }
-  return {};
-}
-
-Result<> migrate(Database& database) {
-  // FULL would wait for the disk at each commit. With NORMAL a power cut may lose the last rows,
-  // never the file's consistency; the ledger can bear that as long as no job survives a restart
-  // either.
-  TRY_VOID(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"));
-  Transaction transaction = TRY(Transaction::begin(database));
-  const std::int64_t version = TRY(database.user_version());
-  if (version > kSchemaVersion) {
-    return fail(Code::Unsupported,
-                fmt::format("{} was written by a newer release (schema {}; this one knows {}). "
-                            "Install that release, or choose another folder with --data",
-                            database.path(), version, kSchemaVersion));
-  }
-  for (std::int64_t v = version; v < kSchemaVersion; ++v) {
-    TRY_VOID(database.execute(kMigrations[v]));
-  }
-  TRY_VOID(database.execute(fmt::format("PRAGMA user_version={}", kSchemaVersion)));
-  return transaction.commit();
-}
+constexpr const char* kInsert =
+    "INSERT INTO usage (job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, "
+    "output_tokens, device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, "
+    "inference_ns, deliver_ns, first_token_ns, total_ns, outcome, reason, member_id) "
+    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
 void bind_clock(Statement& statement, Duration clock) {
   if (clock < Duration{0}) {
@@ -112,6 +46,7 @@ void bind_row(Statement& statement, const UsageRow& row) {
   bind_clock(statement, row.clocks.total);
   statement.bind(outcome_name(row.outcome));
   statement.bind(row.reason);
+  statement.bind(std::int64_t{row.member_id.value});
 }
 
 std::string_view key_of(UsageBy by) {
@@ -141,13 +76,14 @@ class SqliteLedger : public UsageLedger {
     return transaction.commit();
   }
 
-  Result<std::vector<UsageSum>> sum(UsageBy by) override {
+  Result<std::vector<UsageSum>> sum(UsageBy by, std::optional<MemberId> of) override {
     Statement query = TRY(database_.prepare(fmt::format(
         "SELECT {} AS key, count(*), sum(outcome IN ('failed', 'refused')), "
         "sum(outcome = 'cancelled'), sum(prompt_tokens), sum(cached_tokens), sum(output_tokens), "
         "sum(device_ns) / 1e9, avg(queue_wait_ns) / 1e9, avg(first_token_ns) / 1e9 "
-        "FROM usage GROUP BY key ORDER BY key",
-        key_of(by))));
+        "FROM usage{} GROUP BY key ORDER BY key",
+        key_of(by), of ? " WHERE member_id = ?" : "")));
+    if (of) query.bind(std::int64_t{of->value});
     std::vector<UsageSum> sums;
     while (TRY(query.row())) {
       UsageSum sum;
@@ -183,27 +119,13 @@ std::string_view outcome_name(Outcome outcome) {
 }
 
 Result<std::unique_ptr<UsageLedger>> UsageLedger::open(const std::string& folder) {
-  TRY_VOID(make_folder(folder));
-  Database database = TRY(Database::open(database_path(folder), Access::ReadWrite));
-  TRY_VOID(migrate(database));
-  return std::make_unique<SqliteLedger>(std::move(database));
+  return std::make_unique<SqliteLedger>(TRY(open_database(folder)));
 }
 
 Result<std::unique_ptr<UsageLedger>> UsageLedger::open_existing(const std::string& folder) {
-  const std::string path = database_path(folder);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return fail(
-        Code::NotFound,
-        fmt::format("there is no usage ledger in {} yet; `lares serve` starts one", folder));
-  }
-  Database database = TRY(Database::open(path, Access::ReadOnly));
-  const std::int64_t version = TRY(database.user_version());
-  if (version != kSchemaVersion) {
-    return fail(Code::Unsupported, fmt::format("{} has schema {}; this release reads {}", path,
-                                               version, kSchemaVersion));
-  }
-  return std::make_unique<SqliteLedger>(std::move(database));
+  return std::make_unique<SqliteLedger>(TRY(open_existing_database(
+      folder, Access::ReadOnly,
+      fmt::format("there is no usage ledger in {} yet; `lares serve` starts one", folder))));
 }
 
 }  // namespace lares::store

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ struct Clocks {
 struct UsageRow {
   std::uint64_t job = 0;
   std::int64_t accepted_unix_ms = 0;
+  MemberId member_id;
   std::string member, cls, model;
   std::uint32_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
   Duration device{};  // Its share of the steps it took part in.
@@ -60,7 +62,9 @@ class UsageLedger {
 
   // One transaction for all rows. Errors: Io (disk full...), nothing half-written.
   virtual Result<> record(const std::vector<UsageRow>& rows) = 0;
-  virtual Result<std::vector<UsageSum>> sum(UsageBy by) = 0;
+  // Of everybody, or of one member alone.
+  virtual Result<std::vector<UsageSum>> sum(UsageBy by, std::optional<MemberId> of) = 0;
+  Result<std::vector<UsageSum>> sum(UsageBy by) { return sum(by, std::nullopt); }
 };
 
 }  // namespace lares::store

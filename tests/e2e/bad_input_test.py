@@ -127,7 +127,7 @@ class Starts(unittest.TestCase):
     def test_another_address_needs_keys(self):
         done = self.serve("--listen", "0.0.0.0:0")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("keys", done.stderr)
+        self.assertIn("lares member add NAME --data", done.stderr)
 
     def test_unknown_keys_and_flags_are_suggested(self):
         self.assertIn("--policy", self.serve("--polixy", "orca").stderr)

@@ -21,8 +21,11 @@ PATIENCE = 60.0  # Seconds until a test gives up waiting for what must happen.
 class Server:
     """One `lares serve` on a port of its own, with its own data folder."""
 
-    def __init__(self, *flags, models=STARTER, wait_ready=True):
+    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None):
+        """`prepare(data)` is called with the data folder before the server starts."""
         self.data = tempfile.mkdtemp(prefix="lares-test-")
+        if prepare:
+            prepare(self.data)
         self.log = open(os.path.join(self.data, "server.log"), "w+")
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--models", models, *flags],
@@ -94,6 +97,20 @@ class Server:
         status, _, text = self.request("POST", path, body, headers)
         return status, json.loads(text)
 
+    def lares(self, *words):
+        """Runs another verb on this server's data folder -> what it printed."""
+        done = subprocess.run([BINARY, *words, "--data", self.data], capture_output=True, text=True, timeout=PATIENCE)
+        if done.returncode != 0:
+            raise RuntimeError(f"lares {' '.join(words)}: {done.returncode}\n{done.stderr}")
+        return done.stdout.strip()
+
+    def member(self, *words):
+        """`lares member ...`, and waits until the server has noticed -> what it printed."""
+        before = self.logged().count("members changed")
+        printed = self.lares("member", *words)
+        self.wait_for(lambda: self.logged().count("members changed") > before, "noticed the members")
+        return printed
+
     def chat(self, content, **fields):
         fields = {"max_tokens": 32, "temperature": 0, **fields}
         return self.post("/v1/chat/completions", {"messages": [{"role": "user", "content": content}], **fields})
@@ -136,14 +153,15 @@ class Stream:
         self.chunks = 0
 
 
-async def stream(server, body, on_chunk=None, path="/v1/chat/completions"):
+async def stream(server, body, on_chunk=None, path="/v1/chat/completions", headers=None):
     """Sends a streamed request and collects it; `on_chunk(stream)` is called at every piece of text."""
     result = Stream()
     payload = json.dumps({**body, "stream": True}).encode()
+    more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
     reader, writer = await asyncio.open_connection(server.host, server.port, limit=1 << 22)
     try:
         writer.write(f"POST {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\nContent-Type: application/json\r\n"
-                     f"Content-Length: {len(payload)}\r\nConnection: close\r\n\r\n".encode() + payload)
+                     f"{more}Content-Length: {len(payload)}\r\nConnection: close\r\n\r\n".encode() + payload)
         await writer.drain()
         result.status = int((await reader.readline()).split()[1])
         while (await reader.readline()).strip():

@@ -1,0 +1,27 @@
+// Members' keys: how they are made, and what is kept of them. libsodium is confined to key.cc.
+//
+// A key is "lares-" and 32 random bytes. Only its hash is stored: BLAKE2b with 256 bits. The bytes
+// are random, so there is nothing to guess and no need for a slow hash. Any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/result.h"
+
+namespace lares::store {
+
+// Errors: Unavailable, if the system gives no random numbers.
+Result<std::string> new_key();
+
+// Whether `text` has the form of a key. Many clients insist on sending some key; a placeholder such
+// as "none" is told from a wrong key by its form.
+bool is_key(std::string_view text);
+
+// 64 hexadecimal digits.
+std::string hash_key(std::string_view key);
+
+// In a time that does not depend on where they differ.
+bool same_hash(std::string_view a, std::string_view b);
+
+}  // namespace lares::store

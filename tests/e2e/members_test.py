@@ -1,0 +1,136 @@
+"""Members and their keys, end to end: on a server that other machines reach, and on loopback."""
+import asyncio
+import json
+import subprocess
+import unittest
+
+from lares_server import BINARY, PATIENCE, Server, chat_body, stream
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+class Network(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.keys = {}
+
+        def prepare(data):
+            for name, *flags in (["ana", "--class", "chat", "--class", "voice"], ["ben"], ["eve", "--admin"]):
+                done = subprocess.run([BINARY, "member", "add", name, *flags, "--data", data], capture_output=True,
+                                      text=True, timeout=PATIENCE, check=True)
+                cls.keys[name] = done.stdout.strip()
+        cls.server = Server("--listen", "0.0.0.0:0", prepare=prepare)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def ask(self, key, method="POST", path="/v1/chat/completions", body=None, **headers):
+        if key:
+            headers.update(bearer(self.keys.get(key, key)))
+        if method == "POST" and body is None:
+            body = chat_body("How many grams are in 3 kilograms?")
+        status, _, text = self.server.request(method, path, body, headers)
+        code = json.loads(text).get("error", {}).get("code") if text.startswith("{") else None
+        return status, code, text
+
+    def test_who_may_come_in(self):
+        self.assertEqual(self.ask("")[:2], (401, "missing_api_key"))
+        self.assertEqual(self.ask("none")[:2], (401, "invalid_api_key"))
+        self.assertEqual(self.ask("lares-" + "A" * 43)[:2], (401, "invalid_api_key"))
+        status, _, text = self.ask("ana")
+        self.assertEqual(status, 200)
+        self.assertIn("3000", text)
+        status, _, _ = self.server.request("GET", "/v1/models", headers={"X-Api-Key": self.keys["ben"]})
+        self.assertEqual(status, 200)
+        self.assertEqual(self.server.get("/healthz")[0], 200)
+
+    def test_classes(self):
+        self.assertEqual(self.ask("ana", **{"X-Lares-Class": "voice"})[0], 200)
+        status, code, text = self.ask("ben", **{"X-Lares-Class": "voice"})
+        self.assertEqual((status, code), (403, "class_not_allowed"))
+        self.assertIn("it may claim: chat", text)
+
+    def test_metrics_are_an_admins(self):
+        self.assertEqual(self.ask("ana", "GET", "/metrics")[:2], (403, "admin_key_needed"))
+        status, _, text = self.ask("eve", "GET", "/metrics")
+        self.assertEqual(status, 200)
+        for name in self.keys:
+            self.assertNotIn(f'"{name}"', text)
+
+    def test_usage_is_ones_own(self):
+        self.assertEqual(self.ask("ana")[0], 200)
+        self.assertEqual(self.ask("ben")[0], 200)
+
+        def rows(key):
+            return {row["key"] for row in json.loads(self.ask(key, "GET", "/v1/usage")[2])["data"]}
+        self.server.wait_for(lambda: {"ana", "ben"} <= rows("eve"), "in the ledger")
+        self.assertEqual(rows("ana"), {"ana"})
+        self.assertEqual(rows("ben"), {"ben"})
+
+    def test_one_cancels_ones_own(self):
+        statuses = []
+
+        def cancel(got):
+            if got.chunks == 3:
+                for key in ("ben", "ana"):
+                    statuses.append(self.ask(key, "DELETE", f"/v1/chat/completions/{got.id}")[0])
+        got = asyncio.run(stream(self.server, chat_body("Tell me a story", max_tokens=1800, ignore_eos=True), cancel,
+                                 headers=bearer(self.keys["ana"])))
+        self.assertEqual(statuses[:2], [404, 200])
+        self.assertEqual(got.error["code"], "cancelled")
+
+    def test_a_stream_ends_when_its_member_is_removed(self):
+        key = self.server.member("add", "dan")
+
+        def remove(got):
+            if got.chunks == 3:
+                self.server.lares("member", "remove", "dan")
+        got = asyncio.run(stream(self.server, chat_body("Tell me a story", max_tokens=1800, ignore_eos=True), remove,
+                                 headers=bearer(key)))
+        self.assertEqual(got.error["code"], "key_removed")
+        self.assertFalse(got.done)
+        self.assertEqual(self.ask(key, "GET", "/v1/models")[:2], (401, "invalid_api_key"))
+
+    def test_a_rotated_key_takes_the_place_of_the_old_one(self):
+        old = self.server.member("add", "kim")
+        self.assertEqual(self.ask(old, "GET", "/v1/models")[0], 200)
+        new = self.server.member("rotate", "kim")
+        self.assertEqual(self.ask(new, "GET", "/v1/models")[0], 200)
+        self.assertEqual(self.ask(old, "GET", "/v1/models")[0], 401)
+        listed = self.server.lares("member", "list", "--json")
+        self.assertIn("kim", {member["name"] for member in json.loads(listed)})
+        for key in (old, new, *self.keys.values()):
+            self.assertNotIn(key, listed + self.server.logged())
+
+
+class Loopback(unittest.TestCase):
+    def test_with_and_without_a_key(self):
+        with Server() as server:
+            key = server.member("add", "ana")
+            self.assertEqual(server.request("GET", "/v1/usage", headers=bearer(key))[0], 200)
+            self.assertEqual(server.chat("hello", max_tokens=2)[0], 200)
+            self.assertEqual(server.request("GET", "/v1/models", headers=bearer("sk-none"))[0], 200)
+            forwarded = {"X-Forwarded-For": "10.0.0.1"}
+            self.assertEqual(server.request("GET", "/v1/models", headers=forwarded)[0], 403)
+            self.assertEqual(server.request("GET", "/v1/models", headers={**forwarded, **bearer(key)})[0], 200)
+
+
+class Failed(unittest.TestCase):
+    def test_wrong_keys_are_slowed_down_and_right_ones_are_not(self):
+        with Server() as server:
+            key = server.member("add", "ana")
+            for _ in range(40):
+                status, headers, _ = server.request("GET", "/v1/models", headers=bearer("lares-" + "B" * 43))
+                if status == 429:
+                    break
+                self.assertEqual(status, 401)
+            self.assertEqual(status, 429)
+            self.assertGreaterEqual(int(headers["Retry-After"]), 1)
+            self.assertEqual(server.request("GET", "/v1/models", headers=bearer(key))[0], 200)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
