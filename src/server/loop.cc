@@ -54,6 +54,12 @@ std::string_view name_of(ModelState::At at) {
 Result<std::unique_ptr<Service>> start_loop(LoopOptions options,
                                             std::shared_ptr<worker::WorkerFactory> workers,
                                             UsageSink usage, Metrics& metrics) {
+  // The scheduler knows the classes by their place; without targets unless it was told others.
+  if (options.scheduler.classes.empty()) {
+    for (const std::string& name : options.classes) {
+      options.scheduler.classes.push_back(sched::ClassSpec{.name = name});
+    }
+  }
   auto scheduler = TRY(sched::Scheduler::create(options.scheduler));
   if (options.models.empty()) {
     return fail(Code::Invalid,

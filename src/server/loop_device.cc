@@ -306,6 +306,12 @@ void LoopCore::perform(const sched::Reject& action) {
                                         "taken; try again in a moment",
                                         options_.scheduler.jobs_max)},
           "queue_full");
+    case sched::Reason::MemberQueueFull:
+      return fail_request(request.id,
+                          Error{Code::Busy, fmt::format("{} has as many requests waiting as its "
+                                                        "limit allows; try again in a moment",
+                                                        request.generation.member.name)},
+                          "member_queue_full");
     case sched::Reason::ModelFailed:
       return fail_request(request.id,
                           Error{Code::Unavailable, fmt::format("model {} cannot be used: {}",
