@@ -13,8 +13,7 @@ constexpr std::uint32_t kNewest = 4;   // A new length counts a quarter of what 
 
 }  // namespace
 
-Accounts::Accounts(std::uint32_t classes, bool running_is_active)
-    : running_is_active_(running_is_active), classes_(classes), windows_(classes + 1) {}
+Accounts::Accounts(std::uint32_t classes) : classes_(classes), windows_(classes + 1) {}
 
 Accounts::Index Accounts::member(MemberId id) {
   const auto [it, fresh] = by_id_.try_emplace(id, size());
@@ -34,14 +33,10 @@ void Accounts::set_limits(MemberId id, const MemberLimits& limits) {
   members_[member(id)].limits = limits;
 }
 
-bool Accounts::active(const Member& member) const {
-  return member.waiting > 0 || (running_is_active_ && member.running > 0);
-}
-
 void Accounts::lift(Member& member) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const Member& other : members_) {
-    if (active(other)) least = std::min(least, other.counter);
+    if (other.waiting > 0) least = std::min(least, other.counter);
   }
   if (least == std::numeric_limits<std::int64_t>::max()) least = members_[last_].counter;
   if (least <= member.counter) return;
@@ -51,7 +46,7 @@ void Accounts::lift(Member& member) {
 
 Accounts::Index Accounts::submitted(Index index, TaskId id) {
   Member& m = members_[index];
-  if (!active(m)) lift(m);
+  if (m.waiting == 0) lift(m);
   ++m.waiting;
   const Index found = find_task(index, id);
   Task& task = tasks_[found];
@@ -99,7 +94,6 @@ void Accounts::charge(Index index, Index task, TaskId id, std::int64_t service) 
   LARES_ASSERT(service >= 0, "charged {}", service);
   Member& m = members_[index];
   m.counter += service * kWhole / m.limits.weight;
-  if (running_is_active_) last_ = index;
   if (tasks_[task].member == index && tasks_[task].id == id) tasks_[task].counter += service;
 }
 

@@ -3,9 +3,10 @@
 //
 // A member's counter is its service divided by its weight (virtual token counter; Sheng et al.,
 // OSDI 2024). It grows only by what was measured; *order* adds the outstanding prediction of what
-// already runs, which vanishes as the measurement arrives. A member who joins with nothing active
-// is lifted to the least counter among active members, or, if nobody is active, to that of the
-// member served last: idleness earns no credit.
+// already runs, which vanishes as the measurement arrives. A member who has nothing waiting and
+// submits a job is lifted to the least counter among the members with jobs waiting, or, if there
+// are none, to that of the member whose job left the queue last: idleness earns no credit, and
+// neither does having one job run while others wait for theirs.
 //
 // Invariants (check()):
 //   1. Counters never fall; a lift never lowers one.
@@ -52,8 +53,7 @@ class Accounts {
     std::uint32_t jobs = 0;  // Waiting or running; at 0 a named task is forgotten.
   };
 
-  // `running_is_active`: see policy.h, Traits.
-  Accounts(std::uint32_t classes, bool running_is_active);
+  explicit Accounts(std::uint32_t classes);
 
   Index member(MemberId id);  // Found or new.
   void set_limits(MemberId id, const MemberLimits& limits);
@@ -61,7 +61,8 @@ class Accounts {
   const Member& operator[](Index member) const { return members_[member]; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
 
-  // A job enters the queue: lifts the member, and its task, if they had nothing active.
+  // A job enters the queue: lifts the member if it had nothing waiting, and the task if it had
+  // nothing at all.
   Index submitted(Index member, TaskId task);
   // A waiting job leaves the queue: to run, or for good.
   void left_queue(Index member);
@@ -98,15 +99,13 @@ class Accounts {
     std::int64_t sum = 0;
   };
 
-  [[nodiscard]] bool active(const Member& member) const;
   void lift(Member& member);
   Index find_task(Index member, TaskId id);
 
-  bool running_is_active_;
   std::uint32_t classes_;
   std::vector<Member> members_;
   std::unordered_map<MemberId, Index> by_id_;  // Looked up, never iterated.
-  Index last_ = 0;                             // The member served, or dequeued, last.
+  Index last_ = 0;                             // The member whose job left the queue last.
   std::vector<Task> tasks_;
   std::vector<Index> free_tasks_;
   std::map<std::pair<Index, TaskId>, Index> named_tasks_;

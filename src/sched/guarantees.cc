@@ -29,10 +29,11 @@ Guarantees guarantees(const Options& options, const ModelLimits& limits, const C
   const std::uint32_t decodes = std::min(options.running_max, limits.sequences);
   const std::uint32_t tokens =
       std::min({decodes + options.chunk_least, options.step_tokens, limits.batch_tokens});
-  const Duration widest = cost.time({.tokens = tokens,
-                                     .prompt = options.chunk_least,
-                                     .attended = std::uint64_t{tokens} * limits.context,
-                                     .span = limits.pool_tokens});
+  const Duration pass(cost.prompt_pass_ns);
+  const Duration widest = 3 * pass + cost.time({.tokens = tokens,
+                                                .prompt = options.chunk_least,
+                                                .attended = std::uint64_t{tokens} * limits.context,
+                                                .span = limits.pool_tokens});
   const Duration budget =
       std::max(options.slice, options.slice_alone) + largest_overshoot(options, limits, cost);
   Guarantees result{.longest_slice = std::max(widest, budget), .longest_wait = {}};

@@ -40,11 +40,11 @@ class Lares final : public Policy {
     return {.group = kFair, .key = c.member_service, .then = c.task_service, .arrival = c.arrival};
   }
 
-  // What does not fit is passed over until it is due; then memory is freed for it.
-  [[nodiscard]] bool holds_back_others(const Rank& rank) const override {
-    return rank.group == kDue;
-  }
-  [[nodiscard]] bool takes_room(const Rank& rank) const override {
+  // What does not fit holds back what ranks behind it: a large request of somebody served little
+  // would else wait for as long as small ones of others keep coming. Not for longer than its
+  // class's longest wait: then it is due, and room is made.
+  [[nodiscard]] bool is_due(const Rank& rank) const override { return rank.group == kDue; }
+  [[nodiscard]] bool presses(const Rank& rank) const override {
     return rank.group == kDue || rank.group == kUrgent;
   }
 

@@ -74,11 +74,9 @@ enum class Currency : std::uint8_t {
 
 struct Traits {
   Currency currency = Currency::DeviceTime;
-  bool by_time = false;           // Steps are limited by time (slack, slices), not by tokens alone.
-  bool whole_prompts = false;     // A prompt is read in one step, whatever its length.
-  bool fair_tasks = false;        // A member's tasks share fairly; else first come, first served.
-  bool running_is_active = true;  // For the lift: a member is active while anything of it runs;
-                                  // else only while something waits.
+  bool by_time = false;        // Steps are limited by time (slack, slices), not by tokens alone.
+  bool whole_prompts = false;  // A prompt is read in one step, whatever its length.
+  bool fair_tasks = false;     // A member's tasks share fairly; else first come, first served.
 };
 
 class Policy {
@@ -90,10 +88,11 @@ class Policy {
   [[nodiscard]] virtual bool may_start(const Moment& moment, const Candidate& /*c*/) const {
     return moment.tokens_left > 0;
   }
-  // A job of that rank which does not fit: true if nothing behind it may start before it does.
-  [[nodiscard]] virtual bool holds_back_others(const Rank& /*rank*/) const { return true; }
-  // Whether running jobs of members served more may step back to make room for it.
-  [[nodiscard]] virtual bool takes_room(const Rank& /*rank*/) const { return false; }
+  // Whether a job of that rank has waited long enough for anybody's running job to step back.
+  [[nodiscard]] virtual bool is_due(const Rank& /*rank*/) const { return false; }
+  // Whether a job of that rank is pressing: running jobs of members served more may step back to
+  // make room for it, and its prompt is read at any price.
+  [[nodiscard]] virtual bool presses(const Rank& /*rank*/) const { return false; }
 };
 
 struct PolicyOptions {

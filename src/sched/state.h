@@ -27,7 +27,8 @@ struct Model {
   std::vector<Slot> running;       // In the order of arrival.
   std::uint64_t last_planned = 0;  // Tick of its last step.
   std::uint32_t cache_budget = 0;  // Tokens that cached sequences may keep now; see trim_cache().
-  std::uint32_t steps_since_admission = 0;
+  std::uint32_t steps_since_look = 0;    // At the queue.
+  std::uint32_t steps_since_prompt = 0;  // That read any.
   std::int64_t prompt_ns = 0;  // What a token of prompt, and of output, is charged; recent means.
   std::int64_t output_ns = 0;
 };

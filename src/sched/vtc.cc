@@ -12,7 +12,7 @@ class Vtc final : public Policy {
  public:
   [[nodiscard]] std::string_view name() const override { return "vtc"; }
   [[nodiscard]] Traits traits() const override {
-    return {.currency = Currency::Tokens, .running_is_active = false};
+    return {.currency = Currency::Tokens, .whole_prompts = true};
   }
   [[nodiscard]] Rank rank(const Candidate& c) const override {
     if (c.started) return {.group = 0, .arrival = c.arrival};

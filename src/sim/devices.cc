@@ -17,12 +17,13 @@ SimulatedDevice a10g() {
   d.name = "a10g-llama2-7b";
   d.about = "Llama-2-7B on one A10G, pool of 10,000 tokens; fitted to published runs";
   d.batching = {.admit_every = 10, .prompts_apart = true, .reserve_tokens = 10000};
-  d.limits = {.pool_tokens = 10000 + 256 * 32,
+  d.slice = d.slice_alone = std::chrono::milliseconds(500);
+  d.limits = {.pool_tokens = 10000,
               .context = 4096,
               .sequences = 256,
               .batch_tokens = 65536,
               .cut_anywhere = false};
-  constexpr std::int64_t kDecode = 31'000'000, kEach = 150'000, kPrompt = 350'000;
+  constexpr std::int64_t kDecode = 26'515'000, kEach = 61'100, kPrompt = 257'300;
   std::array<std::int64_t, sched::CostTable::kKnots> curve{};
   for (std::size_t i = 0; i < curve.size(); ++i) {
     const std::int64_t tokens = sched::CostTable::knot_tokens(i);
@@ -31,8 +32,8 @@ SimulatedDevice a10g() {
                std::max<std::int64_t>(tokens - 64, 0) * kPrompt;
   }
   d.cost = *sched::CostTable::create(curve);
-  d.cost.attended_ps = 1'000'000;
-  d.cost.prompt_pass_ns = 20'000'000;
+  d.cost.attended_ps = 1'125'000;
+  d.cost.prompt_pass_ns = 45'990'000;
   return d;
 }
 

@@ -194,9 +194,16 @@ Duration GapHistogram::quantile(double q) const {
 Result<Simulation> simulate(const Workload& workload, const SimulatedDevice& device,
                             const SimulateOptions& options) {
   sched::Options scheduler_options = options.scheduler;
-  scheduler_options.batching = device.batching;
+  const std::string& policy = scheduler_options.policy;
+  SimulatedDevice on = device;
+  if (policy == "fifo" || policy == "orca" || policy == "vtc") {
+    scheduler_options.batching = device.batching;
+    // That server counts tokens, ours blocks: each sequence may waste one.
+    if (device.batching.reserve_tokens > 0)
+      on.limits.pool_tokens += on.limits.sequences * sched::kBlockTokens;
+  }
   auto scheduler = TRY(sched::Scheduler::create(scheduler_options));
-  Simulation result = World(workload, device, std::move(scheduler), options.check).run();
+  Simulation result = World(workload, on, std::move(scheduler), options.check).run();
   result.policy = scheduler_options.policy;
   return result;
 }

@@ -20,7 +20,11 @@ struct SimulatedDevice {
   std::string about;  // For people: what it is and where its numbers come from.
   sched::ModelLimits limits;
   sched::CostTable cost;
-  sched::Batching batching;  // Of the server that ran on it; ours by default.
+  // How the server that was measured on it put steps together: for the policies that model such
+  // servers (fifo, orca, vtc). The others bring their own.
+  sched::Batching batching{};
+  Duration slice = std::chrono::milliseconds(50);  // Policy lares; more where steps are long.
+  Duration slice_alone = std::chrono::milliseconds(100);
 };
 
 // Built in: "a10g-llama2-7b", "two-core-0.1b". Errors: NotFound, naming what there is.
