@@ -16,6 +16,7 @@
 #include "app/settings.h"
 #include "core/assert.h"
 #include "core/text.h"
+#include "sched/classes.h"
 
 namespace lares::app {
 namespace {
@@ -40,7 +41,7 @@ struct Source {
 };
 
 std::vector<std::string_view> known_sections() {
-  std::vector<std::string_view> names{"model"};
+  std::vector<std::string_view> names{"model", "class"};
   for (const Setting& setting : settings()) {
     const std::string_view section = setting.key.substr(0, setting.key.find('.'));
     if (names.back() != section) names.push_back(section);
@@ -175,6 +176,69 @@ Result<> read_models(const Source& source, const toml::node& node, Config& confi
   return {};
 }
 
+Result<> read_class_key(const Source& source, std::string_view key, const toml::node& node,
+                        sched::ClassSpec& spec) {
+  static constexpr std::string_view kKeys[] = {"name",       "first", "gap",         "completion",
+                                               "guaranteed", "floor", "longest_wait"};
+  if (key == "guaranteed" || key == "floor") {
+    const auto percent = node.value<double>();
+    if (!percent || *percent < 0 || *percent > 100) {
+      return source.at(node.source(), fmt::format("{} must be a percentage, 0 .. 100", key));
+    }
+    (key == "floor" ? spec.floor : spec.guaranteed) = static_cast<std::uint32_t>(*percent * 10);
+    return {};
+  }
+  Duration* const target = key == "first"          ? &spec.first_target
+                           : key == "gap"          ? &spec.gap_target
+                           : key == "completion"   ? &spec.completion_target
+                           : key == "longest_wait" ? &spec.longest_wait
+                                                   : nullptr;
+  if (target == nullptr) {
+    return source.at(node.source(),
+                     fmt::format("[[class]] has no key `{}`.{}", key, suggestion(key, kKeys)));
+  }
+  const auto* text = node.as_string();
+  const auto time = text != nullptr ? parse_duration(text->get()) : std::nullopt;
+  if (!time || *time < Duration{} || *time > std::chrono::hours(24)) {
+    return source.at(node.source(),
+                     fmt::format("{} must be a time with its unit, in quotes, such as \"10s\"; a "
+                                 "day at most",
+                                 key));
+  }
+  *target = *time;
+  return {};
+}
+
+// What a block leaves out is as the household has it, if it has a class of that name.
+Result<> read_class(const Source& source, const toml::table& table, Config& config) {
+  const auto name = table["name"].value<std::string>();
+  if (!name || name->empty()) return source.at(table.source(), "[[class]] needs a `name`");
+  sched::ClassSpec spec = class_spec(config, *name);
+  for (const auto& [key, node] : table) {
+    if (key.str() != "name") TRY_VOID(read_class_key(source, key.str(), node, spec));
+  }
+  for (const sched::ClassSpec& other : config.class_specs) {
+    if (other.name == spec.name) {
+      return source.at(table.source(), fmt::format("two classes are called `{}`", spec.name));
+    }
+  }
+  config.class_specs.push_back(std::move(spec));
+  return {};
+}
+
+Result<> read_classes(const Source& source, const toml::node& node, Config& config) {
+  const auto* array = node.as_array();
+  if (array == nullptr) return source.at(node.source(), "classes are written as [[class]] blocks");
+  for (const toml::node& item : *array) {
+    const auto* table = item.as_table();
+    if (table == nullptr) {
+      return source.at(item.source(), "classes are written as [[class]] blocks");
+    }
+    TRY_VOID(read_class(source, *table, config));
+  }
+  return {};
+}
+
 Result<std::string> file_text(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
@@ -284,6 +348,14 @@ Result<> check_classes(const std::vector<std::string>& names) {
 
 }  // namespace
 
+sched::ClassSpec class_spec(const Config& config, const std::string& name) {
+  const auto known = std::ranges::find(config.class_specs, name, &sched::ClassSpec::name);
+  if (known != config.class_specs.end()) return *known;
+  const auto household = sched::household_classes();
+  const auto usual = std::ranges::find(household, name, &sched::ClassSpec::name);
+  return usual != household.end() ? *usual : sched::ClassSpec{.name = name};
+}
+
 std::string default_data_folder() {
   const char* xdg = std::getenv("XDG_DATA_HOME");
   // The XDG specification says to ignore a relative path.
@@ -311,6 +383,10 @@ Result<> read_toml(std::string_view text, const std::string& name, Config& confi
     const std::string_view section = key.str();
     if (section == "model") {
       TRY_VOID(read_models(source, node, config));
+      continue;
+    }
+    if (section == "class") {
+      TRY_VOID(read_classes(source, node, config));
       continue;
     }
     const auto sections = known_sections();

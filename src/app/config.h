@@ -12,6 +12,7 @@
 
 #include "core/result.h"
 #include "core/types.h"
+#include "sched/policy.h"
 
 namespace lares::app {
 
@@ -24,6 +25,8 @@ struct ConfiguredModel {
 };
 
 struct Config {
+  // Of `[[class]]`; a class that is named in classes.names and not here is as the household has it.
+  std::vector<sched::ClassSpec> class_specs;
   // server
   std::string listen;      // As written; see `address` and `port`.
   std::string data;        // Folder.
@@ -35,6 +38,9 @@ struct Config {
   std::vector<ConfiguredModel> models;
   // scheduler
   std::string policy;
+  Duration slice{};
+  Duration slice_alone{};
+  Duration guard{};
   std::uint32_t step_tokens = 0;
   std::uint32_t sequences = 0;
   std::uint32_t jobs = 0;
@@ -89,5 +95,9 @@ Result<> finish_config(Config& config);
 
 // $XDG_DATA_HOME/lares, or ~/.local/share/lares.
 std::string default_data_folder();
+
+// What the configuration, or else the household, says of the class; without targets if neither
+// does.
+sched::ClassSpec class_spec(const Config& config, const std::string& name);
 
 }  // namespace lares::app

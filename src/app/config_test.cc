@@ -43,7 +43,7 @@ TEST(Settings, KeysAndFlagsAreUniqueAndDefaultsAreInRange) {
 
 TEST(Settings, EveryPolicyThatIsOfferedExists) {
   const auto& choices = setting_by_key("scheduler.policy")->choices;
-  for (const std::string_view name : choices) EXPECT_TRUE(sched::make_policy(name)) << name;
+  for (const std::string_view name : choices) EXPECT_TRUE(sched::make_policy(name, {})) << name;
   EXPECT_EQ(choices.size(), sched::policy_names().size());
 }
 

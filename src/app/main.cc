@@ -8,6 +8,7 @@
 
 #include "app/member_command.h"
 #include "app/serve_command.h"
+#include "app/simulate_command.h"
 #include "app/usage_command.h"
 #include "app/worker_command.h"
 #include "core/text.h"
@@ -20,10 +21,12 @@ constexpr std::string_view kHelp =
     "  lares serve [FLAGS]    start the server; `lares serve --help` names every setting\n"
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
+    "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 5> kVerbs{"serve", "member", "usage", "help", "version"};
+constexpr std::array<std::string_view, 6> kVerbs{"serve",    "member", "usage",
+                                                 "simulate", "help",   "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -36,6 +39,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "serve") return lares::app::run_serve_command(arguments, own_path());
   if (verb == "worker") return lares::app::run_worker_command(arguments);
   if (verb == "member") return lares::app::run_member_command(arguments);
+  if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);
   if (verb == "version" || verb == "--version") {
     fmt::print("lares {}\n", LARES_VERSION);

@@ -19,6 +19,7 @@
 #include "core/text.h"
 #include "sched/policy.h"
 #include "server/access.h"
+#include "server/cost_book.h"
 #include "server/http.h"
 #include "server/loop.h"
 #include "server/member_watch.h"
@@ -97,6 +98,11 @@ server::LoopOptions loop_options(const Config& config, std::vector<server::Model
   options.scheduler.running_max = config.sequences;
   options.scheduler.step_tokens = config.step_tokens;
   options.scheduler.runs_in_flight = config.runs_in_flight;
+  options.scheduler.slice = config.slice;
+  options.scheduler.slice_alone = config.slice_alone;
+  options.scheduler.tuning.guard = config.guard;
+  for (const std::string& name : config.classes)
+    options.scheduler.classes.push_back(class_spec(config, name));
   options.scheduler.cache_tokens = config.cache_tokens;
   options.models = std::move(models);
   options.default_model = config.default_model;
@@ -124,13 +130,15 @@ server::HttpOptions http_options(const Config& config) {
           .connections_max = config.connections};
 }
 
+std::uint32_t threads_of(const Config& config) {
+  return config.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : config.threads;
+}
+
 Result<std::shared_ptr<worker::WorkerFactory>> make_workers(const Config& config,
                                                             const std::string& executable) {
-  const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::uint32_t threads = config.threads == 0 ? cores : config.threads;
   worker::ProcessOptions options;
   options.executable = executable;
-  options.device_arguments = {"--threads", std::to_string(threads)};
+  options.device_arguments = {"--threads", std::to_string(threads_of(config))};
   options.engine = config.engine;
   return std::shared_ptr<worker::WorkerFactory>(worker::process_workers(std::move(options)));
 }
@@ -184,8 +192,15 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
       std::make_shared<server::UsageRecorder>(TRY(store::UsageLedger::open(config.data)));
   server::Metrics metrics;
   auto workers = TRY(make_workers(config, executable));
+  const auto costs = std::make_shared<server::CostBook>(config.data);
+  auto options = loop_options(config, std::move(models));
+  options.costs = costs->tables();
+  options.save_cost = [costs](std::string key, std::string table) {
+    costs->save(std::move(key), std::move(table));
+  };
+  options.device_name = fmt::format("{}-t{}", config.engine, threads_of(config));
   auto loop = TRY(server::start_loop(
-      loop_options(config, std::move(models)), std::move(workers),
+      std::move(options), std::move(workers),
       [recorder](store::UsageRow row) { recorder->record(std::move(row)); }, metrics));
   auto http = TRY(server::HttpServer::create(
       http_options(config), server::make_routes(*loop, metrics, route_options(config, access))));

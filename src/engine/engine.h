@@ -61,6 +61,14 @@ struct LoadSpec {
   std::uint32_t sequences = 0;     // Sequences open at once. 1..256.
   std::uint32_t outputs = 0;       // Most items of one run that sample.
   std::uint32_t batch_tokens = 0;  // Most tokens of one run.
+  // Find out how long steps take, for a second or two; not done beside models that may be running.
+  bool measure_steps = false;
+};
+
+// How long a step of so many tokens took, with little in the pool.
+struct StepTime {
+  std::uint32_t tokens = 0;
+  Duration time{};
 };
 
 // What loading came to.
@@ -72,6 +80,7 @@ struct Loaded {
   std::uint32_t sequences = 0;
   Bytes weights, kv, compute;  // Device memory now held.
   Duration took{};
+  std::vector<StepTime> step_times{};  // If LoadSpec::measure_steps; at powers of two, from 1 on.
 };
 
 // How the next token is chosen. Defaults and order of stages: engine/llm/sampler.h.

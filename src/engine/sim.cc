@@ -121,6 +121,12 @@ Result<Loaded> SimEngine::load(const LoadSpec& spec) {
   loaded.weights = Bytes{kWeightBytes};
   loaded.kv = kv;
   loaded.took = options_.cost.load;
+  for (std::uint32_t tokens = 1; spec.measure_steps && tokens <= 512; tokens *= 2) {
+    const SimCost& cost = options_.cost;
+    const bool decodes = tokens <= 16;
+    loaded.step_times.push_back(
+        {tokens, cost.fixed + cost_at(decodes ? cost.decode : cost.prompt, tokens)});
+  }
 
   const std::lock_guard lock(mutex_);
   if (!models_.emplace(spec.model, std::move(model)).second) {

@@ -27,7 +27,10 @@ void Scheduler::State::find_oldest() {
     const Job& job = jobs[slot];
     classes_waiting |= std::uint64_t{1} << job.cls.value;
     Oldest& best = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
-    if (best.plan != plans || job.served < jobs[best.slot].served) best = {plans, slot};
+    if (best.plan != plans || job.served < jobs[best.slot].served) {
+      best.plan = plans;
+      best.slot = slot;
+    }
   };
   for (const Model& m : models) {
     for (const Slot slot : m.running) {
@@ -52,11 +55,12 @@ Rank Scheduler::State::rank(Slot slot) const {
   c.spec = &spec;
   if (!traits.by_time) return policy->rank(c);
 
+  const Oldest& longest = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
   c.unserved = now - job.served;
+  c.passed_over = now - std::max(job.served, longest.served);
   const std::uint64_t own = std::uint64_t{1} << job.cls.value;
   c.others_wait = (classes_waiting & ~own) != 0;
   c.class_share = accounts.class_share(job.cls.value);
-  const Oldest& longest = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
   c.oldest = longest.plan == plans && longest.slot == slot;
   const Duration target =
       spec.first_target > Duration{} ? spec.first_target : spec.completion_target;

@@ -1,7 +1,7 @@
 // lares: what the project exists for (docs/adr/0005-who-goes-first.md).
 //
 //   due      a member's oldest job of a class, unserved for longer than the class's longest wait
-//            first, oldest first
+//            first; whose member and class was given nothing for longest
 //   starved  a class below its floor share over the last window
 //            next, most starved first
 //   urgent   slack below the guard, the deadline not yet past, in a class within its guaranteed
@@ -27,7 +27,7 @@ class Lares final : public Policy {
 
   [[nodiscard]] Rank rank(const Candidate& c) const override {
     if (c.oldest && c.unserved > c.spec->longest_wait) {
-      return {.group = kDue, .key = -c.unserved.count(), .arrival = c.arrival};
+      return {.group = kDue, .key = -c.passed_over.count(), .arrival = c.arrival};
     }
     if (c.others_wait && c.class_share < c.spec->floor) {
       const std::int64_t lack = std::int64_t{c.spec->floor} - c.class_share;

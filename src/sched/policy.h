@@ -37,6 +37,7 @@ struct Candidate {
   bool others_wait = false;         // Some other class has a candidate, too.
   std::uint64_t arrival = 0;        // Order of arrival over all jobs.
   Duration unserved{};              // Since it was submitted, or last given anything.
+  Duration passed_over{};           // The same, or since its member and class was, if less.
   Duration slack{};                 // To its deadline, less what is predicted to be still needed.
   bool has_deadline = false;        // Its class has a target for it.
   bool late = false;                // The deadline has passed.

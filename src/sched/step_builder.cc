@@ -253,6 +253,9 @@ class StepBuilder {
     ++job.unanswered;
     job.in_step = step_;
     job.served = s_.now;
+    if (s_.traits.by_time)
+      s_.oldest[std::size_t{job.member} * s_.options.classes.size() + job.cls.value].served =
+          s_.now;
     tokens_left_ -= tokens;
     out_.items.push_back(StepItem{job.id, job.seq, tokens});
     return true;

@@ -163,9 +163,11 @@ void LoopCore::run() {
     check_device_hang();
     check_text_limit();
     while (!events_.empty()) decide();
+    settle_rows();
     publish();  // First, so that whoever hears of an end finds it in the status too.
     deliver_all();
   }
+  keep_costs();
   write_event_log();
   device_.reset();
   text_.reset();
@@ -347,6 +349,7 @@ void LoopCore::decide() {
     sched::append_step(event_log_buffer_, at, events, decision_);
     if (event_log_buffer_.size() > kEventLogFlush) write_event_log();
   }
+  charge(decision_);
   perform(decision_);
 }
 

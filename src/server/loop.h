@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,8 +39,13 @@ struct LoopOptions {
   std::uint32_t output_tokens = 2048;              // Most tokens for a request that names no limit.
   std::uint64_t prompt_bytes_max = 8U << 20U;      // Of text handed to the text worker.
   Duration text_limit = std::chrono::seconds(10);  // For one request of the text worker.
-  std::string event_log;   // File to write the scheduler's event log to; "" = none.
-  std::uint64_t seed = 0;  // Where seeds of requests without one come from.
+  // What is known of how long steps take, by cost_key(); and where to keep what is learnt, called
+  // on the loop thread, which must not block.
+  std::map<std::string, std::string> costs;
+  std::function<void(std::string key, std::string table)> save_cost;
+  std::string device_name = "cpu";  // Part of the key: the processor and its threads.
+  std::string event_log;            // File to write the scheduler's event log to; "" = none.
+  std::uint64_t seed = 0;           // Where seeds of requests without one come from.
 };
 
 using UsageSink = std::function<void(store::UsageRow)>;

@@ -35,6 +35,8 @@ struct ModelState {
   bool vocabulary_asked = false;
   std::optional<PieceTable> pieces;
   StepWatch watch;
+  std::string cost_key;                  // Of its file, as it is now, on this device.
+  std::optional<sched::CostTable> cost;  // Known from an earlier load.
   std::vector<JobId> seq_owner;  // By sequence: the scheduler's job that opened it; 0 = nobody.
 };
 
@@ -104,6 +106,7 @@ class LoopCore final : public Service {
   void on_tokens(Request& request, std::vector<std::int32_t> tokens,
                  std::vector<std::string> stops);
   void schedule(Request& request);
+  void tell_limits(const MemberShare& member);
   void accept(Request& request);
   void finish_choice(Request& request, std::uint32_t choice, Finish finish, sched::EndCause cause);
   void end_request(JobId id, store::Outcome outcome, std::optional<Error> error, std::string code);
@@ -120,13 +123,18 @@ class LoopCore final : public Service {
   void device_lost(const std::string& why);
   void check_device_hang();
   void load_model(std::uint32_t model);
+  void recall_cost(ModelState& model);
+  void learn_cost(ModelState& model, const std::vector<engine::StepTime>& times);
+  void keep_costs();
   void fail_model(std::uint32_t model, std::string why);
   void handle(worker::LoadDone message);
   void handle(const worker::LoadFailed& message);
   void handle(worker::RunDone message);
   void handle(const worker::RunFailed& message);
   void handle(const worker::OpenFailed& message);
-  void on_item(const engine::ItemResult& item, const sched::StepItem& sent, Duration share);
+  void on_item(const engine::ItemResult& item, const sched::StepItem& sent);
+  void charge(const sched::Decision& decision);
+  void settle_rows();
   void on_token(Request& request, std::uint32_t choice, const engine::ItemResult& item);
   void perform(const sched::Decision& decision);
   void perform(const sched::LoadModel& action);
@@ -172,6 +180,7 @@ class LoopCore final : public Service {
   std::unordered_map<JobId, std::pair<JobId, std::uint32_t>>
       choices_;  // Scheduler's id -> request.
   std::uint64_t next_sched_id_ = 0;
+  std::unordered_map<MemberId, MemberShare> told_limits_;
   std::uint64_t seed_state_ = 0;
   bool stopping_ = false;
   bool models_changed_ = true;
@@ -179,6 +188,12 @@ class LoopCore final : public Service {
   std::unique_ptr<worker::Worker> device_, text_;
   Restart device_restart_, text_restart_;
   std::deque<SentRun> sent_runs_;
+  // Rows of requests that ended, until the last step they took part in has been charged.
+  struct EndedRow {
+    store::UsageRow row;
+    std::vector<JobId> jobs;
+  };
+  std::vector<EndedRow> ended_rows_;
   std::vector<worker::Message> messages_;
 
   std::deque<JobId> text_queue_;  // Sent to the text worker, in order; front is being worked on.

@@ -1,9 +1,13 @@
 // The loop's side of the device worker.
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "core/hash.h"
 #include "core/log.h"
 #include "server/loop_core.h"
 
@@ -95,6 +99,7 @@ void LoopCore::load_model(std::uint32_t index) {
   model.at = ModelState::At::Loading;
   models_changed_ = true;
   const sched::Options& s = options_.scheduler;
+  recall_cost(model);
   // Twice the running jobs: the other half holds prefixes of ended ones.
   to_device(worker::Load{{.model = ModelId{index},
                           .path = model.entry.path,
@@ -102,7 +107,46 @@ void LoopCore::load_model(std::uint32_t index) {
                           .pool_tokens = model.entry.pool_tokens,
                           .sequences = std::min(256U, s.running_max * 2),
                           .outputs = s.running_max,
-                          .batch_tokens = s.step_tokens}});
+                          .batch_tokens = s.step_tokens,
+                          .measure_steps = !model.cost}});
+}
+
+// The table of a model that was loaded before: the same file, as far as its size and time tell, on
+// the same device.
+void LoopCore::recall_cost(ModelState& model) {
+  if (model.cost) return;
+  struct stat info {};
+  if (::stat(model.entry.path.c_str(), &info) != 0) return;
+  model.cost_key = fmt::format("{:016x}-{}",
+                               hash_combine(static_cast<std::uint64_t>(info.st_size),
+                                            static_cast<std::uint64_t>(info.st_mtime)),
+                               options_.device_name);
+  const auto known = options_.costs.find(model.cost_key);
+  if (known == options_.costs.end()) return;
+  if (auto table = sched::CostTable::parse(known->second)) model.cost = *table;
+}
+
+void LoopCore::learn_cost(ModelState& model, const std::vector<engine::StepTime>& times) {
+  std::array<std::int64_t, sched::CostTable::kKnots> curve{};
+  for (const engine::StepTime& step : times) {
+    for (std::size_t k = 0; k < curve.size(); ++k) {
+      if (sched::CostTable::knot_tokens(k) == step.tokens) curve[k] = step.time.count();
+    }
+  }
+  if (auto table = sched::CostTable::create(curve)) {
+    model.cost = *table;
+    if (options_.save_cost) options_.save_cost(model.cost_key, table->to_text());
+  }
+}
+
+// What the scheduler has learnt since.
+void LoopCore::keep_costs() {
+  for (std::uint32_t i = 0; i < models_.size(); ++i) {
+    const sched::CostTable* table = scheduler_.cost(ModelId{i});
+    if (table == nullptr || models_[i].cost_key.empty()) continue;
+    models_[i].cost = sched::CostTable::parse(table->to_text()).value_or(*table);
+    if (options_.save_cost) options_.save_cost(models_[i].cost_key, table->to_text());
+  }
 }
 
 void LoopCore::fail_model(std::uint32_t index, std::string why) {
@@ -129,13 +173,15 @@ void LoopCore::handle(worker::LoadDone message) {
   log_info("model ready", {{"model", model.entry.name},
                            {"pool_tokens", model.pool_tokens},
                            {"ms", loaded.took.count() / 1000000}});
+  if (!model.cost) learn_cost(model, loaded.step_times);
   events_.emplace_back(sched::ModelReady{ModelId{index},
                                          kDevice,
                                          {.pool_tokens = loaded.pool_tokens,
                                           .context = model.context,
                                           .sequences = loaded.sequences,
                                           .batch_tokens = options_.scheduler.step_tokens,
-                                          .cut_anywhere = loaded.info.can.cut_anywhere}});
+                                          .cut_anywhere = loaded.info.can.cut_anywhere},
+                                         model.cost.value_or(sched::CostTable())});
   for (auto& [id, request] : requests_) {
     const bool waited = request.model == index && request.at == Request::At::Scheduled;
     if (waited && !request.first_run_at) request.model_ready_at = now();
@@ -161,30 +207,21 @@ void LoopCore::handle(worker::RunDone message) {
   sampling_seconds_->observe(std::chrono::duration<double>(ran.sampling).count());
 
   auto& done = event_items_.emplace_back();
-  std::uint32_t tokens = 0;
   for (std::size_t i = 0; i < ran.items.size(); ++i) {
     const engine::ItemResult& item = ran.items[i];
     const bool sampled =
         item.state == engine::ItemState::Sampled || item.state == engine::ItemState::Ended;
     done.push_back({sent.items[i].job, std::min(item.tokens, sent.items[i].tokens), sampled});
-    tokens += item.tokens;
   }
   events_.emplace_back(sched::Stepped{kDevice, ran.run, ran.device, done});
-  // Device time is split by tokens computed; the cost table will know better.
-  const double per_token = tokens == 0 ? 0.0 : static_cast<double>(ran.device.count()) / tokens;
-  for (std::size_t i = 0; i < ran.items.size(); ++i) {
-    on_item(ran.items[i], sent.items[i],
-            Duration(static_cast<Duration::rep>(per_token * ran.items[i].tokens)));
-  }
+  for (std::size_t i = 0; i < ran.items.size(); ++i) on_item(ran.items[i], sent.items[i]);
 }
 
-void LoopCore::on_item(const engine::ItemResult& item, const sched::StepItem& sent,
-                       Duration share) {
+void LoopCore::on_item(const engine::ItemResult& item, const sched::StepItem& sent) {
   const auto choice = choices_.find(sent.job);
   if (choice == choices_.end()) return;  // Ended while this was computed.
   const auto [id, index] = choice->second;
   Request& request = requests_.at(id);
-  request.device += share;
   if (item.state == engine::ItemState::Sampled || item.state == engine::ItemState::Ended) {
     on_token(request, index, item);
   }

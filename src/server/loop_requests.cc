@@ -152,6 +152,17 @@ void LoopCore::on_tokens(Request& request, std::vector<std::int32_t> tokens,
   schedule(request);
 }
 
+// The scheduler hears of a member's weight and limits when they are new or have changed.
+void LoopCore::tell_limits(const MemberShare& member) {
+  const auto [it, fresh] = told_limits_.try_emplace(member.id, member);
+  if (!fresh && it->second == member) return;
+  it->second = member;
+  events_.emplace_back(sched::MemberChanged{member.id,
+                                            {.weight = member.weight_permille,
+                                             .running_max = member.limits.in_flight,
+                                             .waiting_max = member.limits.queued}});
+}
+
 void LoopCore::schedule(Request& request) {
   const ModelState& model = models_[request.model];
   const std::uint32_t pool = model.pool_tokens / sched::kBlockTokens * sched::kBlockTokens;
@@ -162,15 +173,16 @@ void LoopCore::schedule(Request& request) {
     }
     request.output_max = pool - request.prompt_tokens;
   }
+  tell_limits(request.generation.member);
   for (std::uint32_t i = 0; i < request.choices.size(); ++i) {
     Choice& choice = request.choices[i];
     choice.sched = JobId{++next_sched_id_};
     choices_[choice.sched] = {request.id, i};
     const auto& keys = event_keys_.emplace_back(choice.keys);
     events_.emplace_back(sched::Submitted{.job = choice.sched,
-                                          .member = MemberId{0},
+                                          .member = request.generation.member.id,
                                           .cls = ClassId{request.cls},
-                                          .task = TaskId{0},
+                                          .task = request.generation.task,
                                           .model = ModelId{request.model},
                                           .prompt = request.prompt_tokens,
                                           .output_max = request.output_max,
@@ -221,6 +233,32 @@ void LoopCore::finish_choice(Request& request, std::uint32_t index, Finish finis
   if (all) end_request(request.id, store::Outcome::Done, std::nullopt, "");
 }
 
+// Device time, as the scheduler splits the answered steps over their items.
+void LoopCore::charge(const sched::Decision& decision) {
+  for (const sched::Charge& charge : decision.charges) {
+    if (const auto choice = choices_.find(charge.job); choice != choices_.end()) {
+      requests_.at(choice->second.first).device += charge.device;
+      continue;
+    }
+    const auto ended = std::ranges::find_if(ended_rows_, [&](const EndedRow& e) {
+      return std::ranges::find(e.jobs, charge.job) != e.jobs.end();
+    });
+    if (ended != ended_rows_.end()) ended->row.device += charge.device;
+  }
+}
+
+void LoopCore::settle_rows() {
+  std::erase_if(ended_rows_, [this](EndedRow& ended) {
+    const bool computes = std::ranges::any_of(sent_runs_, [&](const SentRun& run) {
+      return std::ranges::any_of(run.items, [&](const sched::StepItem& item) {
+        return std::ranges::find(ended.jobs, item.job) != ended.jobs.end();
+      });
+    });
+    if (!computes || stopping_) usage_(std::move(ended.row));
+    return !computes || stopping_;
+  });
+}
+
 void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error> error,
                            std::string code) {
   const auto it = requests_.find(id);
@@ -260,8 +298,10 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
     const std::lock_guard lock(snapshot_mutex_);
     known_.erase(id);
   }
+  EndedRow& ended = ended_rows_.emplace_back();
+  ended.row = std::move(row);
+  for (const Choice& choice : request.choices) ended.jobs.push_back(choice.sched);
   requests_.erase(it);
-  usage_(std::move(row));
 }
 
 void LoopCore::fail_request(JobId id, Error error, std::string code) {

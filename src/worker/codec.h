@@ -58,13 +58,19 @@ void fields(Archive& a, ModelInfo& info) {
 template <class Archive>
 void fields(Archive& a, LoadSpec& spec) {
   archive_all(a, spec.model, spec.path, spec.context, spec.pool_tokens, spec.sequences);
-  archive_all(a, spec.outputs, spec.batch_tokens);
+  archive_all(a, spec.outputs, spec.batch_tokens, spec.measure_steps);
+}
+
+template <class Archive>
+void fields(Archive& a, StepTime& step) {
+  archive_all(a, step.tokens, step.time);
 }
 
 template <class Archive>
 void fields(Archive& a, Loaded& loaded) {
   archive_all(a, loaded.model, loaded.info, loaded.context, loaded.pool_tokens, loaded.sequences);
   archive_all(a, loaded.weights, loaded.kv, loaded.compute, loaded.took);
+  archive_all(a, loaded.step_times);
 }
 
 template <class Archive>

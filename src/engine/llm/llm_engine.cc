@@ -40,6 +40,7 @@ Result<Model*> LlmEngine::find(ModelId model) const {
 
 Result<engine::Loaded> LlmEngine::load(const engine::LoadSpec& spec) {
   const Instant begin = clock_now();
+  std::uint32_t measuring_threads = 0;
   {
     // The empty place keeps a second load of the same model out while this one works.
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -47,8 +48,10 @@ Result<engine::Loaded> LlmEngine::load(const engine::LoadSpec& spec) {
       return fail(Code::Conflict,
                   fmt::format("model {} is loaded or loading already", spec.model.value));
     }
+    // Two contexts must not compute on the pool at once.
+    if (spec.measure_steps && models_.size() == 1) measuring_threads = pool_threads_;
   }
-  Result<std::unique_ptr<Model>> model = Model::load(spec, pool_);
+  Result<std::unique_ptr<Model>> model = Model::load(spec, pool_, measuring_threads);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!model) {
     models_.erase(spec.model);

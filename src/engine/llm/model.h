@@ -35,8 +35,10 @@ struct RunTimes {
 class Model {
  public:
   // Loads, makes the context and computes one token, so that the first request does not pay for
-  // page faults. Runs compute on `pool`, which outlives the model. Errors as Engine::load.
-  static Result<std::unique_ptr<Model>> load(const engine::LoadSpec& spec, const ThreadPool& pool);
+  // page faults. Runs compute on `pool`, which outlives the model. With `measuring_threads` above
+  // 0, steps are timed with so many. Errors as Engine::load.
+  static Result<std::unique_ptr<Model>> load(const engine::LoadSpec& spec, const ThreadPool& pool,
+                                             std::uint32_t measuring_threads = 0);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   ~Model();
@@ -64,6 +66,7 @@ class Model {
   Model() = default;
   Result<> make_context(const engine::LoadSpec& spec);
   Result<> warm_up();
+  void measure_steps(std::uint32_t threads);
   Result<> check_open(const engine::Open& open) const;
   Result<> plan(const engine::Run& run);
   void fill_batch(const engine::Run& run);
