@@ -101,7 +101,7 @@ TEST(Config, Defaults) {
   const Config config = *load({});
   EXPECT_EQ(config.address, "127.0.0.1");
   EXPECT_EQ(config.port, 8080);
-  EXPECT_EQ(config.policy, "orca");
+  EXPECT_EQ(config.policy, "lares");
   EXPECT_EQ(config.body_bytes, 16U << 20U);
   EXPECT_EQ(config.header_time, std::chrono::seconds(10));
   EXPECT_EQ(config.classes.size(), 6U);

@@ -20,17 +20,22 @@ bool Scheduler::State::may_run(const Job& job) const {
 }
 
 // Marks, for each member and class, the job unserved longest, and which classes want prompt tokens.
+// One that waits for its first chunk for too long goes before those that have begun.
 void Scheduler::State::find_oldest() {
   oldest.resize(std::size_t{accounts.size()} * options.classes.size());
   classes_waiting = 0;
+  const auto order = [this](const Job& job) {
+    const bool overdue = job.at == Job::At::Waiting &&
+                         now - job.served > options.classes[job.cls.value].longest_wait;
+    return std::pair(!overdue, job.served);
+  };
   const auto consider = [&](Slot slot) {
     const Job& job = jobs[slot];
     classes_waiting |= std::uint64_t{1} << job.cls.value;
     Oldest& best = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
-    if (best.plan != plans || job.served < jobs[best.slot].served) {
-      best.plan = plans;
-      best.slot = slot;
-    }
+    if (best.plan == plans && order(jobs[best.slot]) <= order(job)) return;
+    best.plan = plans;
+    best.slot = slot;
   };
   for (const Model& m : models) {
     for (const Slot slot : m.running) {

@@ -394,6 +394,7 @@ class StepBuilder {
   }
 
   [[nodiscard]] bool fits(const Job& job, const KvPool::Match& match) {
+    if (m_.running.empty()) return true;  // could_fit() was asked when it came.
     const Batching& batching = s_.options.batching;
     if (batching.reserve_tokens > 0) return fits_to_the_end(job, batching.reserve_tokens, true);
     const std::uint32_t need = needed_blocks(job) - std::min(needed_blocks(job), match.blocks);

@@ -49,7 +49,8 @@ std::string json_list(const Items& items) {
 
 std::string json(const Summary& s) {
   return fmt::format(
-      R"({{"name":{},"throughput_tokens_s":{:.6g},"service_difference":{{"avg":{:.6g},"max":{:.6g}}},)"
+      R"({{"name":{},"throughput_tokens_s":{:.6g},)"
+      R"("service_difference":{{"avg":{:.6g},"max":{:.6g}}},)"
       R"("jain":{:.6g},"first_token_s":{},"completion_s":{},)"
       R"("gap_s":{{"p50":{:.6g},"p99":{:.6g},"p999":{:.6g}}},)"
       R"("longest_wait_s":{:.6g},"longest_step_s":{:.6g},"busy":{:.6g},)"
