@@ -63,6 +63,7 @@ struct LoadSpec {
   std::uint32_t batch_tokens = 0;  // Most tokens of one run.
   // Find out how long steps take, for a second or two; not done beside models that may be running.
   bool measure_steps = false;
+  bool embeds = false;  // For embeddings: nothing is sampled, see ItemState::Embedded.
 };
 
 // How long a step of so many tokens took, with little in the pool.
@@ -135,16 +136,18 @@ enum class ItemState : std::uint8_t {
   Sampled,   // Computed and sampled.
   Ended,     // Sampled an end-of-generation token: later items of the sequence are skipped.
   Skipped,   // Nothing done: the sequence had ended, was cancelled or is not open.
+  Embedded,  // The whole text is computed, of a model loaded for embeddings.
 };
 
 struct ItemResult {
   SeqId seq;
   ItemState state = ItemState::Advanced;
-  std::uint32_t tokens = 0;   // Tokens computed for it in this run.
-  std::int32_t token = -1;    // Sampled token, if state is Sampled or Ended.
-  float logprob = 0;          // Of the sampled token, before truncation (temperature 1).
-  float best[2] = {0, 0};     // The two best logits after penalties: near ties are visible.
-  std::vector<TopToken> top;  // As many as Sampling::logprobs asked for.
+  std::uint32_t tokens = 0;      // Tokens computed for it in this run.
+  std::int32_t token = -1;       // Sampled token, if state is Sampled or Ended.
+  float logprob = 0;             // Of the sampled token, before truncation (temperature 1).
+  float best[2] = {0, 0};        // The two best logits after penalties: near ties are visible.
+  std::vector<TopToken> top;     // As many as Sampling::logprobs asked for.
+  std::vector<float> embedding;  // Of length 1, if state is Embedded.
 };
 
 // Result of a run: one ItemResult for each item, in the same order.

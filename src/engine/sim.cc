@@ -1,6 +1,7 @@
 #include "engine/sim.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <thread>
@@ -17,6 +18,7 @@ namespace {
 constexpr std::int32_t kFirstByteToken = 3;  // As text/byte_text.h, which this module cannot see.
 constexpr std::uint32_t kFirstPrintable = 32;
 constexpr std::uint32_t kPrintable = 95;
+constexpr std::uint32_t kEmbedding = 128;                    // Width.
 constexpr std::int64_t kKvBytesPerToken = 2 * 2 * 12 * 128;  // F16 K and V, 12 layers of width 128.
 constexpr std::int64_t kWeightBytes = std::int64_t{110} << 20U;
 
@@ -85,7 +87,7 @@ ModelInfo sim_model_info(const SimOptions& options) {
   info.kv_per_token = Bytes{kKvBytesPerToken};
   info.context = options.context;
   info.vocabulary = options.vocabulary;
-  info.embedding = 128;
+  info.embedding = kEmbedding;
   info.can.cut_anywhere = options.cut_anywhere;
   info.can.has_chat_template = true;
   return info;
@@ -229,7 +231,7 @@ Result<SimEngine::Plan> SimEngine::plan(Model& model, const Run& run) const {
                               item.seq.value, item.tokens, computed, sequence->tokens.size(),
                               model.context));
     }
-    const bool samples = after == sequence->tokens.size();
+    const bool samples = after == sequence->tokens.size() && !model.spec.embeds;
     outputs += samples ? 1 : 0;
     // One token that samples is a decode, be it the last of a prompt or the one just sampled.
     (samples && item.tokens == 1 ? plan.decodes : plan.prompt) += item.tokens;
@@ -276,6 +278,19 @@ void SimEngine::sample(const Sequence& sequence, ItemResult& result) const {
   }
 }
 
+// A vector of length 1 that depends on the tokens alone.
+void SimEngine::embed(const Sequence& sequence, ItemResult& result) {
+  result.state = ItemState::Embedded;
+  std::uint64_t h = sequence.hash;
+  double square = 0;
+  for (std::uint32_t i = 0; i < kEmbedding; ++i) {
+    h = mix64(h);
+    result.embedding.push_back(static_cast<float>(h % 2001) / 1000.0F - 1.0F);
+    square += static_cast<double>(result.embedding.back()) * result.embedding.back();
+  }
+  for (float& value : result.embedding) value = static_cast<float>(value / std::sqrt(square));
+}
+
 ItemResult SimEngine::advance(Model& model, const RunItem& item) const {
   Sequence& sequence = *model.find(item.seq);
   for (std::uint32_t i = 0; i < item.tokens; ++i) sequence.cells.push_back(model.pool.take());
@@ -283,6 +298,10 @@ ItemResult SimEngine::advance(Model& model, const RunItem& item) const {
   result.seq = item.seq;
   result.tokens = item.tokens;
   if (sequence.cells.size() < sequence.tokens.size()) return result;
+  if (model.spec.embeds) {
+    embed(sequence, result);
+    return result;
+  }
   sample(sequence, result);
   sequence.tokens.push_back(result.token);
   sequence.hash = hash_combine(sequence.hash, static_cast<std::uint32_t>(result.token));

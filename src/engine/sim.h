@@ -103,6 +103,7 @@ class SimEngine : public Engine {
   Result<Plan> plan(Model& model, const Run& run) const;
   ItemResult advance(Model& model, const RunItem& item) const;
   void sample(const Sequence& sequence, ItemResult& result) const;
+  static void embed(const Sequence& sequence, ItemResult& result);
 
   const SimOptions options_;
   mutable std::mutex mutex_;  // Of what is below; never held while time is spent.

@@ -31,12 +31,24 @@ struct TokenPrompt {
   std::vector<std::int32_t> tokens;
 };
 
+// Texts to be turned into vectors, each a string or tokens.
+struct EmbedPrompt {
+  std::vector<std::variant<std::string, std::vector<std::int32_t>>> inputs;
+  std::uint32_t dimensions = 0;  // Of each vector, at most the model's; 0 = all.
+  bool truncate = false;         // Texts beyond the model's window are cut, not refused.
+};
+
+// What embeddings are asked from when there is no model of this name.
+inline constexpr std::string_view kEmbeddingAlias = "starter-embed";
+// The class of requests for embeddings that claim none, where it is configured.
+inline constexpr std::string_view kEmbeddingClass = "embedding";
+
 struct Generation {
   std::string model;   // Name as asked for; "" or "default" is the first that can.
   MemberShare member;  // Who asked, as it was then.
   std::string cls = "chat";
   TaskId task;  // Groups an agent's calls (X-Lares-Task); 0 = none.
-  std::variant<ChatPrompt, TextPrompt, TokenPrompt> prompt;
+  std::variant<ChatPrompt, TextPrompt, TokenPrompt, EmbedPrompt> prompt;
   engine::Sampling sampling;  // seed and choice are filled in by the loop.
   std::optional<std::uint64_t> seed;
   std::optional<std::uint32_t>
@@ -66,6 +78,12 @@ struct TextDelta {
   Finish finish = Finish::None;          // Set on a choice's last delta, whose text may be empty.
 };
 
+// The vector of one text, in all its dimensions and of length 1.
+struct Embedding {
+  std::uint32_t index = 0;
+  std::vector<float> values;
+};
+
 struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  // Of the prompt, found in the KV cache.
@@ -85,7 +103,8 @@ struct Accepted {
   std::string model;
 };
 
-using GenerationEvent = std::variant<Accepted, TextDelta, Ended>;
+// TextDelta and Embedding exclude each other.
+using GenerationEvent = std::variant<Accepted, TextDelta, Embedding, Ended>;
 
 // Where a generation's events go. Called on the loop thread, in order, Ended last and exactly once;
 // must not block: hand over and return.

@@ -15,6 +15,7 @@
 #include "core/assert.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "engine/embedding.h"
 #include "sched/event_log.h"
 #include "server/compute_first.h"
 #include "server/loop_core.h"
@@ -82,11 +83,14 @@ LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
       seed_state_(options_.seed) {
   // Ids go on growing over restarts, so that a client's old id never names another's request.
   next_id_ = static_cast<std::uint64_t>(unix_ms()) * 1000;
-  for (ModelEntry& entry : options_.models) {
-    ModelState state;
-    state.entry = entry;
-    state.created = file_time(entry.path);
-    models_.push_back(std::move(state));
+  for (const bool embeds : {false, true}) {
+    for (std::uint32_t i = 0; i < options_.models.size(); ++i) {
+      ModelState& state = models_.emplace_back();
+      state.entry = options_.models[i];
+      state.created = file_time(state.entry.path);
+      state.embeds = embeds;
+      state.twin = embeds ? i : i + static_cast<std::uint32_t>(options_.models.size());
+    }
   }
   device_restarts_ =
       &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
@@ -300,12 +304,17 @@ void LoopCore::on(ProbedCommand command) {
   models_changed_ = true;
   if (!command.info) {
     fail_model(command.model, command.info.error().message);
-  } else if (!command.info->can.generates) {
+  } else if (!command.info->can.generates && !command.info->can.embeds) {
     model.info = *command.info;
-    fail_model(command.model, "this file is not a model that generates text");
+    fail_model(command.model, "this file is not a model that generates text or embeddings");
   } else {
     model.info = *command.info;
     model.at = ModelState::At::Available;
+    ModelState& twin = models_[model.twin];
+    twin.info = model.info;
+    twin.at = ModelState::At::Available;
+    twin.context = engine::embed_context(twin.info);
+    if (twin.entry.context != 0) twin.context = std::min(twin.context, twin.entry.context);
     const std::uint32_t wanted = model.entry.context;
     model.context = wanted == 0 ? model.info.context : std::min(wanted, model.info.context);
     log_info("model found", {{"model", model.entry.name},
@@ -402,9 +411,13 @@ void LoopCore::publish() {
   models_changed_ = false;
   models_snapshot_.clear();
   for (const ModelState& model : models_) {
+    if (model.embeds) continue;
+    // What embeds only is loaded as its twin.
+    const bool twin = model.at == ModelState::At::Available && !model.info.can.generates;
+    const ModelState& shown = twin ? models_[model.twin] : model;
     models_snapshot_.push_back({.name = model.entry.name,
-                                .state = std::string(name_of(model.at)),
-                                .error = model.error,
+                                .state = std::string(name_of(shown.at)),
+                                .error = shown.error,
                                 .context = model.context,
                                 .created = model.created,
                                 .info = model.info});

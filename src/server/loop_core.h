@@ -31,6 +31,8 @@ struct ModelState {
   std::uint32_t context = 0;       // Known once probed.
   std::uint32_t pool_tokens = 0;   // Known once loaded.
   std::uint32_t load_crashes = 0;  // Device workers that died while loading it.
+  bool embeds = false;             // The twin of another entry: loaded for embeddings.
+  std::uint32_t twin = 0;          // The other entry of the same file.
   bool load_wanted = false;        // Asked for while there was no device worker.
   bool vocabulary_asked = false;
   std::optional<PieceTable> pieces;
@@ -117,6 +119,16 @@ class LoopCore final : public Service {
   [[nodiscard]] std::string failures() const;
   [[nodiscard]] std::string too_long_for_pool(const Request& request) const;
 
+  // loop_embed.cc: texts to embed.
+  std::optional<std::uint32_t> find_embedding_model(const std::string& name) const;
+  void send_texts(Request& request, const EmbedPrompt& prompt);
+  bool on_text_tokens(Request& request, std::vector<std::int32_t> tokens);
+  std::optional<std::pair<Error, std::string>> check_text(const Request& request, std::size_t index,
+                                                          std::vector<std::int32_t>& tokens) const;
+  void schedule_texts_first(Request& request);
+  void schedule_texts(Request& request);
+  void on_embedding(Request& request, std::uint32_t index, const engine::ItemResult& item);
+
   // loop_device.cc: the device worker.
   void start_device();
   void read_device();
@@ -126,6 +138,7 @@ class LoopCore final : public Service {
   void recall_cost(ModelState& model);
   void learn_cost(ModelState& model, const std::vector<engine::StepTime>& times);
   void keep_costs();
+  [[nodiscard]] std::uint32_t batch_tokens(const ModelState& model) const;
   void fail_model(std::uint32_t model, std::string why);
   void handle(worker::LoadDone message);
   void handle(const worker::LoadFailed& message);
@@ -150,7 +163,7 @@ class LoopCore final : public Service {
   void text_lost(const std::string& why);
   void check_text_limit();
   void ask_vocabulary(std::uint32_t model);
-  void send_text_request(const Request& request);
+  void send_text_request(Request& request);
   void handle(worker::VocabularyDone message);
   void handle(worker::TextDone message);
   void handle(const worker::TextFailed& message);

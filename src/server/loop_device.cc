@@ -9,6 +9,7 @@
 #include "core/assert.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "engine/embedding.h"
 #include "server/loop_core.h"
 
 namespace lares::server {
@@ -101,14 +102,16 @@ void LoopCore::load_model(std::uint32_t index) {
   const sched::Options& s = options_.scheduler;
   recall_cost(model);
   // Twice the running jobs: the other half holds prefixes of ended ones.
-  to_device(worker::Load{{.model = ModelId{index},
-                          .path = model.entry.path,
-                          .context = model.context,
-                          .pool_tokens = model.entry.pool_tokens,
-                          .sequences = std::min(256U, s.running_max * 2),
-                          .outputs = s.running_max,
-                          .batch_tokens = s.step_tokens,
-                          .measure_steps = !model.cost}});
+  to_device(worker::Load{
+      {.model = ModelId{index},
+       .path = model.entry.path,
+       .context = model.context,
+       .pool_tokens = model.embeds ? engine::kEmbedPoolTokens : model.entry.pool_tokens,
+       .sequences = std::min(256U, s.running_max * 2),
+       .outputs = s.running_max,
+       .batch_tokens = batch_tokens(model),
+       .measure_steps = !model.cost,
+       .embeds = model.embeds}});
 }
 
 // The table of a model that was loaded before: the same file, as far as its size and time tell, on
@@ -149,6 +152,13 @@ void LoopCore::keep_costs() {
   }
 }
 
+std::uint32_t LoopCore::batch_tokens(const ModelState& model) const {
+  const std::uint32_t step = options_.scheduler.step_tokens;
+  // A whole text is computed with its last chunk, however it was cut.
+  if (!model.embeds || model.info.can.whole_text) return step;
+  return std::min(step, engine::kEmbedBatchTokens);
+}
+
 void LoopCore::fail_model(std::uint32_t index, std::string why) {
   ModelState& model = models_[index];
   log_warn("model cannot be used", {{"model", model.entry.name}, {"why", why}});
@@ -179,7 +189,7 @@ void LoopCore::handle(worker::LoadDone message) {
                                          {.pool_tokens = loaded.pool_tokens,
                                           .context = model.context,
                                           .sequences = loaded.sequences,
-                                          .batch_tokens = options_.scheduler.step_tokens,
+                                          .batch_tokens = batch_tokens(model),
                                           .cut_anywhere = loaded.info.can.cut_anywhere},
                                          model.cost.value_or(sched::CostTable())});
   for (auto& [id, request] : requests_) {
@@ -222,6 +232,7 @@ void LoopCore::on_item(const engine::ItemResult& item, const sched::StepItem& se
   if (choice == choices_.end()) return;  // Ended while this was computed.
   const auto [id, index] = choice->second;
   Request& request = requests_.at(id);
+  if (item.state == engine::ItemState::Embedded) return on_embedding(request, index, item);
   if (item.state == engine::ItemState::Sampled || item.state == engine::ItemState::Ended) {
     on_token(request, index, item);
   }
@@ -302,7 +313,9 @@ void LoopCore::perform(const sched::OpenSequence& action) {
   engine::Open open{.model = action.model,
                     .seq = action.seq,
                     .tokens = choice.tokens,
-                    .prompt_tokens = request.prompt_tokens,
+                    .prompt_tokens = request.embeds()
+                                         ? static_cast<std::uint32_t>(choice.tokens.size())
+                                         : request.prompt_tokens,
                     .sampling = choice.sampling};
   if (action.from_tokens > 0) {
     open.from = action.from;
@@ -356,7 +369,7 @@ void LoopCore::perform(const sched::Reject& action) {
                           "model_failed");
     case sched::Reason::NeverFits:
       // Its length was a guess made before the pool's size was known.
-      if (!request.generation.max_tokens &&
+      if (!request.embeds() && !request.generation.max_tokens &&
           request.prompt_tokens + sched::kBlockTokens <= model.pool_tokens) {
         for (const Choice& c : request.choices) choices_.erase(c.sched);
         return schedule(request);

@@ -23,7 +23,10 @@ std::uint64_t prefix_scope(const Request& request) {
 std::optional<std::uint32_t> LoopCore::find_model(const std::string& name) const {
   const std::string& wanted = name.empty() || name == "default" ? options_.default_model : name;
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
-    const bool usable = models_[i].at != ModelState::At::Failed;
+    const ModelState& model = models_[i];
+    if (model.embeds) continue;
+    const bool usable = model.at != ModelState::At::Failed &&
+                        (model.at == ModelState::At::Probing || model.info.can.generates);
     if (wanted.empty() ? usable : models_[i].entry.name == wanted) return i;
   }
   return std::nullopt;
@@ -32,20 +35,27 @@ std::optional<std::uint32_t> LoopCore::find_model(const std::string& name) const
 std::string LoopCore::failures() const {
   std::vector<std::string> why;
   for (const ModelState& model : models_) {
-    if (!model.error.empty()) why.push_back(fmt::format("{} ({})", model.entry.name, model.error));
+    if (!model.embeds && !model.error.empty())
+      why.push_back(fmt::format("{} ({})", model.entry.name, model.error));
   }
   return fmt::format("{}", fmt::join(why, "; "));
 }
 
 std::string LoopCore::model_names() const {
   std::vector<std::string_view> names;
-  for (const ModelState& model : models_) names.push_back(model.entry.name);
+  for (const ModelState& model : models_) {
+    if (!model.embeds) names.push_back(model.entry.name);
+  }
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void LoopCore::begin(Request& request) {
   const Generation& g = request.generation;
-  const auto cls = std::ranges::find(options_.classes, g.cls);
+  auto cls = std::ranges::find(options_.classes, g.cls);
+  if (cls == options_.classes.end() && request.embeds() && g.cls == kEmbeddingClass) {
+    request.generation.cls = "chat";  // Always configured.
+    cls = std::ranges::find(options_.classes, g.cls);
+  }
   if (cls == options_.classes.end()) {
     const std::vector<std::string_view> names(options_.classes.begin(), options_.classes.end());
     return fail_request(
@@ -55,7 +65,7 @@ void LoopCore::begin(Request& request) {
         "class_unknown");
   }
   request.cls = static_cast<std::uint32_t>(cls - options_.classes.begin());
-  const auto model = find_model(g.model);
+  const auto model = request.embeds() ? find_embedding_model(g.model) : find_model(g.model);
   if (!model && (g.model.empty() || g.model == "default")) {
     return fail_request(
         request.id, Error{Code::Unavailable, fmt::format("no model can be used: {}", failures())},
@@ -63,7 +73,9 @@ void LoopCore::begin(Request& request) {
   }
   if (!model) {
     std::vector<std::string_view> names;
-    for (const ModelState& m : models_) names.push_back(m.entry.name);
+    for (const ModelState& m : models_) {
+      if (!m.embeds) names.push_back(m.entry.name);
+    }
     return fail_request(
         request.id,
         Error{Code::NotFound, fmt::format("there is no model `{}`.{} Models: {}.", g.model,
@@ -71,7 +83,9 @@ void LoopCore::begin(Request& request) {
         "model_not_found");
   }
   request.model = *model;
-  const ModelState& state = models_[*model];
+  const bool twin_failed =
+      request.embeds() && models_[models_[*model].twin].at == ModelState::At::Failed;
+  const ModelState& state = models_[twin_failed ? models_[*model].twin : *model];
   if (state.at == ModelState::At::Failed) {
     return fail_request(request.id,
                         Error{Code::Unavailable, fmt::format("model {} cannot be used: {}",
@@ -79,6 +93,14 @@ void LoopCore::begin(Request& request) {
                         "model_failed");
   }
   if (state.at == ModelState::At::Probing) return;  // Begun again once it is known.
+  if (!request.embeds() && !state.info.can.generates) {
+    return fail_request(
+        request.id,
+        Error{Code::Unsupported, fmt::format("{} makes embeddings and no text; send its texts to "
+                                             "/v1/embeddings, or name another model",
+                                             state.entry.name)},
+        "model_cannot_generate");
+  }
   ask_text(request);
 }
 
@@ -91,6 +113,10 @@ void LoopCore::ask_text(Request& request) {
     bytes = chat->messages.size() + chat->tools.size();
   } else if (const auto* text = std::get_if<TextPrompt>(&request.generation.prompt)) {
     bytes = text->text.size();
+  } else if (const auto* embed = std::get_if<EmbedPrompt>(&request.generation.prompt)) {
+    for (const auto& input : embed->inputs) {
+      if (const auto* one = std::get_if<std::string>(&input)) bytes += one->size();
+    }
   }
   if (bytes > options_.prompt_bytes_max) {
     return fail_request(
@@ -222,7 +248,9 @@ void LoopCore::finish_choice(Request& request, std::uint32_t index, Finish finis
   LARES_ASSERT(!choice.done, "choice {} ended twice", index);
   choice.done = true;
   choices_.erase(choice.sched);
-  sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
+  if (!request.embeds()) {
+    sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
+  }
   events_.emplace_back(sched::Ended{choice.sched, cause, event_keys_.emplace_back(choice.keys)});
   if (cause != sched::EndCause::Finished) return;
   TextDelta delta = choice.text.take();

@@ -89,8 +89,11 @@ void LoopCore::ask_vocabulary(std::uint32_t model) {
   to_text(worker::LoadVocabulary{ModelId{model}, models_[model].entry.path});
 }
 
-void LoopCore::send_text_request(const Request& request) {
+void LoopCore::send_text_request(Request& request) {
   const ModelId model{request.model};
+  if (const auto* embed = std::get_if<EmbedPrompt>(&request.generation.prompt)) {
+    return send_texts(request, *embed);
+  }
   if (const auto* chat = std::get_if<ChatPrompt>(&request.generation.prompt)) {
     to_text(worker::RenderChat{request.id.value,
                                {.model = model,
@@ -116,12 +119,17 @@ void LoopCore::handle(worker::VocabularyDone message) {
 
 void LoopCore::handle(worker::TextDone message) {
   if (text_queue_.empty() || text_queue_.front().value != message.request) return;
-  text_queue_.pop_front();
   text_since_ = now();
   text_restart_.quick_deaths = 0;
   const auto it = requests_.find(JobId{message.request});
-  if (it == requests_.end()) return;
+  if (it == requests_.end()) return text_queue_.pop_front();
   Request& request = it->second;
+  if (request.embeds() && models_[request.model].pieces) {
+    // Its texts are answered one by one; it stays in front until the last.
+    if (on_text_tokens(request, std::move(message.rendered.tokens))) text_queue_.pop_front();
+    return;
+  }
+  text_queue_.pop_front();
   if (!models_[request.model].pieces) {
     return fail_request(request.id,
                         Error{Code::Unavailable, "the model's vocabulary could not be read"},

@@ -216,7 +216,9 @@ void read_stream(const Fields& body, Problem& problem, OpenAiRequest& out) {
   out.include_usage = out.stream && fields.boolean("include_usage").value_or(false);
 }
 
-ApiError bad_body(Error error) {
+}  // namespace
+
+ApiError unreadable_body(Error error) {
   ApiError out;
   out.code = error.code;
   out.message = "the body cannot be read: " + error.message;
@@ -224,12 +226,10 @@ ApiError bad_body(Error error) {
   return out;
 }
 
-}  // namespace
-
 tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std::string_view text,
                                                            const RequestDefaults& defaults) {
   auto parsed = json::parse(text, {.depth = defaults.json_depth});
-  if (!parsed) return tl::unexpected(bad_body(std::move(parsed.error())));
+  if (!parsed) return tl::unexpected(unreadable_body(std::move(parsed.error())));
   Problem problem;
   const Fields body(*parsed, "", problem);
   OpenAiRequest out;

@@ -37,6 +37,9 @@ struct RequestDefaults {
   std::uint32_t json_depth = 32;
 };
 
+// What a body that is no JSON is answered with.
+ApiError unreadable_body(Error error);
+
 tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std::string_view body,
                                                            const RequestDefaults& defaults = {});
 

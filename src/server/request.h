@@ -40,7 +40,8 @@ struct Request {
   bool accepted = false;            // The sink was told so.
   std::uint32_t text_failures = 0;  // Text workers that died with it in hand.
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t output_max = 0;  // For each choice.
+  std::uint32_t output_max = 0;                  // For each choice.
+  std::uint32_t texts_sent = 0, texts_done = 0;  // Of an EmbedPrompt, whose texts are the choices.
   std::vector<Choice> choices;
   Usage usage;
   Duration device{};
@@ -51,6 +52,9 @@ struct Request {
   std::optional<Instant> text_from, scheduled_at, model_ready_at, first_run_at, first_token_at,
       last_token_at;
 
+  [[nodiscard]] bool embeds() const {
+    return std::holds_alternative<EmbedPrompt>(generation.prompt);
+  }
   [[nodiscard]] store::UsageRow usage_row(Instant now, const std::string& model_name) const;
 };
 

@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/text.h"
 #include "server/answer.h"
+#include "server/embeddings.h"
 #include "server/errors.h"
 #include "server/member_jobs.h"
 #include "server/openai_request.h"
@@ -51,6 +52,10 @@ class Routes {
   void chat(const std::shared_ptr<Answer>& answer, std::string_view id);
   void completion(const std::shared_ptr<Answer>& answer, std::string_view id);
   void generate(OpenAiForm form, const std::shared_ptr<Answer>& answer);
+  void embeddings(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void ollama_embed(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void ollama_embeddings(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void embed(EmbedForm form, const std::shared_ptr<Answer>& answer);
   void cancel(const std::shared_ptr<Answer>& answer, std::string_view id);
   void models(const std::shared_ptr<Answer>& answer, std::string_view id);
   void model(const std::shared_ptr<Answer>& answer, std::string_view id);
@@ -61,7 +66,7 @@ class Routes {
   void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 13> kRoutes;
+  static const std::array<Route, 16> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -73,10 +78,13 @@ class Routes {
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 13> Routes::kRoutes = {{
+const std::array<Route, 16> Routes::kRoutes = {{
     {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
+    {"POST", "/v1/embeddings", &Routes::embeddings},
+    {"POST", "/api/embed", &Routes::ollama_embed},
+    {"POST", "/api/embeddings", &Routes::ollama_embeddings},
     {"DELETE", "/v1/chat/completions/{id}", &Routes::cancel},
     {"DELETE", "/v1/completions/{id}", &Routes::cancel},
     {"DELETE", "/v1/jobs/{id}", &Routes::cancel},
@@ -225,6 +233,30 @@ void Routes::generate(OpenAiForm form, const std::shared_ptr<Answer>& answer) {
   head.created = options_.unix_seconds();
   head.fingerprint = options_.fingerprint;
   const auto sink = std::make_shared<OpenAiSink>(answer, *parsed, std::move(head));
+  const JobId job = jobs_->submit(std::move(parsed->generation), sink, answer->caller());
+  answer->on_disconnect([this, job] { jobs_->client_left(job); });
+  sink->set_job(job);
+}
+
+void Routes::embeddings(const std::shared_ptr<Answer>& answer, std::string_view) {
+  embed(EmbedForm::OpenAi, answer);
+}
+
+void Routes::ollama_embed(const std::shared_ptr<Answer>& answer, std::string_view) {
+  embed(EmbedForm::Ollama, answer);
+}
+
+void Routes::ollama_embeddings(const std::shared_ptr<Answer>& answer, std::string_view) {
+  embed(EmbedForm::OllamaPrompt, answer);
+}
+
+void Routes::embed(EmbedForm form, const std::shared_ptr<Answer>& answer) {
+  auto cls = class_for(*answer->caller(), answer->request(), kEmbeddingClass);
+  if (!cls) return answer->respond(embed_error(form, cls.error()));
+  auto parsed = parse_embed_request(form, answer->request().body, options_.defaults.json_depth);
+  if (!parsed) return answer->respond(embed_error(form, parsed.error()));
+  parsed->generation.cls = std::move(*cls);
+  const auto sink = std::make_shared<EmbedSink>(answer, *parsed, options_.now);
   const JobId job = jobs_->submit(std::move(parsed->generation), sink, answer->caller());
   answer->on_disconnect([this, job] { jobs_->client_left(job); });
   sink->set_job(job);

@@ -59,6 +59,7 @@ template <class Archive>
 void fields(Archive& a, LoadSpec& spec) {
   archive_all(a, spec.model, spec.path, spec.context, spec.pool_tokens, spec.sequences);
   archive_all(a, spec.outputs, spec.batch_tokens, spec.measure_steps);
+  a(spec.embeds);
 }
 
 template <class Archive>
@@ -104,8 +105,9 @@ void fields(Archive& a, TopToken& top) {
 template <class Archive>
 void fields(Archive& a, ItemResult& item) {
   a(item.seq);
-  archive_enum(a, item.state, ItemState::Skipped);
+  archive_enum(a, item.state, ItemState::Embedded);
   archive_all(a, item.tokens, item.token, item.logprob, item.best[0], item.best[1], item.top);
+  a(item.embedding);
 }
 
 template <class Archive>

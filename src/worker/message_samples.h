@@ -49,6 +49,7 @@ inline std::vector<Message> sample_device_messages() {
   item.state = engine::ItemState::Ended;
   item.tokens = 4;
   item.token = 77;
+  item.embedding = {0.5F, -1};
   item.logprob = -0.25F;
   item.best[0] = 3;
   item.best[1] = 2;

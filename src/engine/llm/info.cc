@@ -41,13 +41,16 @@ engine::Capabilities capabilities(const llama_model* model, const std::string& a
   can.sliding_window = can.window > 0;
   can.recurrent = llama_model_is_recurrent(model) || llama_model_is_hybrid(model);
   can.cut_anywhere = !can.recurrent && !can.sliding_window;
-  const std::string pooling = metadata(model, architecture + ".pooling_type");
+  const int pooling = pooling_type(model);
   const bool causal = metadata(model, architecture + ".attention.causal") != "false";
-  // Mean, CLS and last are for embeddings; 4 is a reranker's head.
-  can.embeds = pooling == "1" || pooling == "2" || pooling == "3";
   can.whole_text = !causal || !llama_model_has_decoder(model);
+  // A reranker has a head instead. Of an encoder that says nothing the mean is taken.
+  can.embeds =
+      pooling == LLAMA_POOLING_TYPE_MEAN || pooling == LLAMA_POOLING_TYPE_CLS ||
+      pooling == LLAMA_POOLING_TYPE_LAST ||
+      (can.whole_text && pooling != LLAMA_POOLING_TYPE_RANK && !llama_model_is_diffusion(model));
   can.generates = causal && llama_model_has_decoder(model) && !llama_model_has_encoder(model) &&
-                  !llama_model_is_diffusion(model) && (pooling.empty() || pooling == "0");
+                  !llama_model_is_diffusion(model) && pooling <= LLAMA_POOLING_TYPE_NONE;
   can.has_chat_template = llama_model_chat_template(model, nullptr) != nullptr;
   return can;
 }
@@ -147,9 +150,15 @@ engine::ModelInfo describe_model(const llama_model* model) {
   info.kv_per_token = kv_bytes_per_token(model);
   info.context = positive(llama_model_n_ctx_train(model));
   info.vocabulary = positive(llama_vocab_n_tokens(llama_model_get_vocab(model)));
-  info.embedding = positive(llama_model_n_embd(model));
+  info.embedding = positive(llama_model_n_embd_out(model));
   info.can = capabilities(model, info.architecture);
   return info;
+}
+
+int pooling_type(const llama_model* model) {
+  const std::string architecture = metadata(model, "general.architecture");
+  const auto type = number(metadata(model, architecture + ".pooling_type"));
+  return type ? static_cast<int>(*type) : -1;
 }
 
 Bytes kv_bytes_per_token(const llama_model* model) {

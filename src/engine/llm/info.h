@@ -16,6 +16,9 @@ namespace lares::llm {
 // Fills everything but kv_per_token, which needs a context (see kv_bytes_per_token).
 engine::ModelInfo describe_model(const llama_model* model);
 
+// llama.h's LLAMA_POOLING_TYPE_* as the file has it; -1 if it says nothing.
+int pooling_type(const llama_model* model);
+
 // Bytes that one token takes in the unified pool, from the shape in the metadata: layers x heads x
 // (key + value width) x 2 bytes. Layers that keep no KV (recurrent ones) are counted too, so this
 // is an upper bound; the loaded context's own number is exact.

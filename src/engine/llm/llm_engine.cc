@@ -6,9 +6,12 @@
 #include <fmt/format.h>
 
 #include "engine/llm/backend.h"
+#include "engine/llm/info.h"
 
 namespace lares::llm {
 namespace {
+
+constexpr std::uint32_t kSequencesMax = 256;  // llama.cpp's LLAMA_MAX_SEQ.
 
 Instant clock_now() {
   return Instant(std::chrono::steady_clock::now().time_since_epoch());
@@ -29,13 +32,50 @@ Result<std::unique_ptr<LlmEngine>> LlmEngine::create(const LlmOptions& options) 
   return std::unique_ptr<LlmEngine>(new LlmEngine(options, threads, std::move(pool)));
 }
 
-Result<Model*> LlmEngine::find(ModelId model) const {
+Result<const LlmEngine::Resident*> LlmEngine::resident(ModelId model) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = models_.find(model);
-  if (found == models_.end() || !found->second) {
+  if (found == models_.end() || !found->second.ready()) {
     return fail(Code::NotFound, fmt::format("model {} is not loaded", model.value));
   }
-  return found->second.get();
+  return &found->second;
+}
+
+Result<Model*> LlmEngine::find(ModelId model) const {
+  Model* text = TRY(resident(model))->text.get();
+  if (text != nullptr) return text;
+  return fail(Code::Unsupported, "texts to embed are computed again, not saved");
+}
+
+Result<std::shared_ptr<llama_model>> LlmEngine::weights(const engine::LoadSpec& spec) {
+  std::weak_ptr<llama_model>& known = weights_[spec.path];
+  if (auto shared = known.lock()) return shared;
+  TRY_VOID(check_model_file(spec.path));
+  clear_backend_error();
+  // The defaults: every layer on the GPU where there is one, weights mapped from the file, and
+  // repacked for this processor where its backend has a better layout.
+  llama_model_ptr model(
+      llama_model_load_from_file(spec.path.c_str(), llama_model_default_params()));
+  if (!model) return tl::unexpected(load_error(spec.path, backend_error()));
+  std::shared_ptr<llama_model> shared(std::move(model));
+  known = shared;
+  return shared;
+}
+
+Result<LlmEngine::Resident> LlmEngine::make(const engine::LoadSpec& spec,
+                                            std::uint32_t measuring_threads) {
+  if (spec.sequences == 0 || spec.sequences > kSequencesMax) {
+    return fail(Code::Invalid, fmt::format("{}: {} sequences were asked for; 1 to {} are possible",
+                                           spec.path, spec.sequences, kSequencesMax));
+  }
+  auto shared = TRY(weights(spec));
+  Resident made;
+  if (spec.embeds) {
+    made.embedder = TRY(Embedder::load(spec, std::move(shared), pool_));
+  } else {
+    made.text = TRY(Model::load(spec, std::move(shared), pool_, measuring_threads));
+  }
+  return made;
 }
 
 Result<engine::Loaded> LlmEngine::load(const engine::LoadSpec& spec) {
@@ -44,28 +84,28 @@ Result<engine::Loaded> LlmEngine::load(const engine::LoadSpec& spec) {
   {
     // The empty place keeps a second load of the same model out while this one works.
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!models_.emplace(spec.model, nullptr).second) {
+    if (!models_.try_emplace(spec.model).second) {
       return fail(Code::Conflict,
                   fmt::format("model {} is loaded or loading already", spec.model.value));
     }
     // Two contexts must not compute on the pool at once.
     if (spec.measure_steps && models_.size() == 1) measuring_threads = pool_threads_;
   }
-  Result<std::unique_ptr<Model>> model = Model::load(spec, pool_, measuring_threads);
+  Result<Resident> model = make(spec, measuring_threads);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!model) {
     models_.erase(spec.model);
     return tl::unexpected(std::move(model.error()));
   }
-  engine::Loaded loaded = (*model)->loaded();
+  engine::Loaded loaded = spec.embeds ? model->embedder->loaded() : model->text->loaded();
   loaded.took = clock_now() - begin;
   models_[spec.model] = std::move(*model);
   return loaded;
 }
 
 Result<> LlmEngine::unload(ModelId model) {
-  TRY(find(model));
-  std::unique_ptr<Model> gone;  // Freed outside the lock.
+  TRY(resident(model));
+  Resident gone;  // Freed outside the lock.
   const std::lock_guard<std::mutex> lock(mutex_);
   gone = std::move(models_[model]);
   models_.erase(model);
@@ -73,7 +113,8 @@ Result<> LlmEngine::unload(ModelId model) {
 }
 
 Result<> LlmEngine::open(const engine::Open& open) {
-  return TRY(find(open.model))->open(open);
+  const Resident* model = TRY(resident(open.model));
+  return model->embedder ? model->embedder->open(open) : model->text->open(open);
 }
 
 std::uint32_t LlmEngine::threads_now() {
@@ -83,8 +124,9 @@ std::uint32_t LlmEngine::threads_now() {
 }
 
 Result<engine::Ran> LlmEngine::run(const engine::Run& run) {
-  Model* model = TRY(find(run.model));
-  return model->run(run, threads_now());
+  const Resident* model = TRY(resident(run.model));
+  const std::uint32_t threads = threads_now();
+  return model->embedder ? model->embedder->run(run, threads) : model->text->run(run, threads);
 }
 
 Result<Bytes> LlmEngine::save(ModelId model, SeqId seq) {
@@ -96,7 +138,10 @@ Result<> LlmEngine::restore(ModelId model, SeqId seq) {
 }
 
 void LlmEngine::drop(ModelId model, SeqId seq) {
-  if (const Result<Model*> found = find(model)) (*found)->drop(seq);
+  const Result<const Resident*> found = resident(model);
+  if (!found) return;
+  if ((*found)->embedder) return (*found)->embedder->drop(seq);
+  (*found)->text->drop(seq);
 }
 
 Result<> LlmEngine::lease(const engine::Lease& /*lease*/) {
@@ -114,9 +159,9 @@ engine::MemoryReport LlmEngine::memory() const {
   report.device_free = device.free;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [id, model] : models_) {
-    if (!model) continue;
-    report.models.push_back(model->memory());
-    report.host_saved += model->host_saved();
+    if (!model.ready()) continue;
+    report.models.push_back(model.embedder ? model.embedder->memory() : model.text->memory());
+    if (model.text) report.host_saved += model.text->host_saved();
   }
   return report;
 }

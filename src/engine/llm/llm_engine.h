@@ -12,6 +12,7 @@
 
 #include "core/result.h"
 #include "engine/engine.h"
+#include "engine/llm/embedder.h"
 #include "engine/llm/model.h"
 #include "engine/llm/threads.h"
 
@@ -51,7 +52,16 @@ class LlmEngine : public engine::Engine {
 
  private:
   LlmEngine(const LlmOptions& options, std::uint32_t threads, ThreadPool pool);
-  Result<Model*> find(ModelId model) const;
+  // A loaded model is for text or for embeddings; the pointer of the other kind is null.
+  struct Resident {
+    std::unique_ptr<Model> text;
+    std::unique_ptr<Embedder> embedder;
+    [[nodiscard]] bool ready() const { return text != nullptr || embedder != nullptr; }
+  };
+  Result<const Resident*> resident(ModelId model) const;
+  Result<Model*> find(ModelId model) const;  // For text.
+  Result<std::shared_ptr<llama_model>> weights(const engine::LoadSpec& spec);
+  Result<Resident> make(const engine::LoadSpec& spec, std::uint32_t measuring_threads);
   std::uint32_t threads_now();
 
   LlmOptions options_;
@@ -59,7 +69,9 @@ class LlmEngine : public engine::Engine {
   std::uint32_t pool_threads_;
   ThreadGovernor governor_;
   mutable std::mutex mutex_;  // Guards the map, not the models.
-  std::map<ModelId, std::unique_ptr<Model>> models_;
+  std::map<ModelId, Resident> models_;
+  // By path: text and embeddings of one model share its weights. The loading thread's alone.
+  std::map<std::string, std::weak_ptr<llama_model>> weights_;
 };
 
 }  // namespace lares::llm

@@ -34,10 +34,12 @@ struct RunTimes {
 
 class Model {
  public:
-  // Loads, makes the context and computes one token, so that the first request does not pay for
-  // page faults. Runs compute on `pool`, which outlives the model. With `measuring_threads` above
-  // 0, steps are timed with so many. Errors as Engine::load.
-  static Result<std::unique_ptr<Model>> load(const engine::LoadSpec& spec, const ThreadPool& pool,
+  // Makes the context and computes one token, so that the first request does not pay for page
+  // faults. `weights` may be in use elsewhere. Runs compute on `pool`, which outlives the model.
+  // With `measuring_threads` above 0, steps are timed with so many. Errors as Engine::load.
+  static Result<std::unique_ptr<Model>> load(const engine::LoadSpec& spec,
+                                             std::shared_ptr<llama_model> weights,
+                                             const ThreadPool& pool,
                                              std::uint32_t measuring_threads = 0);
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
@@ -77,7 +79,7 @@ class Model {
   Sequence* find(SeqId seq);
 
   // Declared in the order in which they depend on each other: freed in the reverse one.
-  llama_model_ptr model_;
+  std::shared_ptr<llama_model> model_;
   llama_context_ptr context_;
   std::unique_ptr<llama_batch, FreeBatch> batch_;
   engine::Loaded loaded_;

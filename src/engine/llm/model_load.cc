@@ -13,9 +13,8 @@
 namespace lares::llm {
 namespace {
 
-constexpr std::uint32_t kSequencesMax = 256;  // llama.cpp's LLAMA_MAX_SEQ.
-constexpr std::uint32_t kBatchTokens = 512;   // Where LoadSpec leaves it open.
-constexpr std::uint32_t kPoolStep = 256;      // The library rounds a pool up to this.
+constexpr std::uint32_t kBatchTokens = 512;  // Where LoadSpec leaves it open.
+constexpr std::uint32_t kPoolStep = 256;     // The library rounds a pool up to this.
 
 Instant clock_now() {
   return Instant(std::chrono::steady_clock::now().time_since_epoch());
@@ -38,14 +37,6 @@ Result<std::uint32_t> pool_tokens_for(const engine::LoadSpec& spec, const engine
   return tokens;
 }
 
-Result<> check_spec(const engine::LoadSpec& spec) {
-  if (spec.sequences == 0 || spec.sequences > kSequencesMax) {
-    return fail(Code::Invalid, fmt::format("{}: {} sequences were asked for; 1 to {} are possible",
-                                           spec.path, spec.sequences, kSequencesMax));
-  }
-  return {};
-}
-
 Result<> check_kind(const std::string& path, const engine::ModelInfo& info) {
   if (info.can.generates) return {};
   return fail(Code::Unsupported,
@@ -63,16 +54,12 @@ std::vector<std::int32_t> end_tokens_of(const llama_vocab* vocab) {
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::load(const engine::LoadSpec& spec, const ThreadPool& pool,
+Result<std::unique_ptr<Model>> Model::load(const engine::LoadSpec& spec,
+                                           std::shared_ptr<llama_model> weights,
+                                           const ThreadPool& pool,
                                            std::uint32_t measuring_threads) {
-  TRY_VOID(check_spec(spec));
-  TRY_VOID(check_model_file(spec.path));
   std::unique_ptr<Model> model(new Model());
-  clear_backend_error();
-  // The defaults: every layer on the GPU where there is one, weights mapped from the file, and
-  // repacked for this processor where its backend has a better layout.
-  model->model_.reset(llama_model_load_from_file(spec.path.c_str(), llama_model_default_params()));
-  if (!model->model_) return tl::unexpected(load_error(spec.path, backend_error()));
+  model->model_ = std::move(weights);
   model->loaded_.model = spec.model;
   model->loaded_.info = describe_model(model->model_.get());
   TRY_VOID(check_kind(spec.path, model->loaded_.info));
@@ -97,6 +84,7 @@ Result<> Model::make_context(const engine::LoadSpec& spec) {
   params.n_threads = 1;
   params.n_threads_batch = 1;
   params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  clear_backend_error();
   context_.reset(llama_init_from_model(model_.get(), params));
   if (!context_) {
     params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_AUTO;

@@ -31,7 +31,7 @@ class TinyGguf {
     set("embedding_length", kWidth);
     gguf_set_val_f32(file_, (architecture_ + ".attention.layer_norm_rms_epsilon").c_str(), 1e-5F);
     tensor("token_embd.weight", {kWidth, kVocabulary});
-    tensor("output_norm.weight", {kWidth}, 1);
+    if (architecture_ != "bert") tensor("output_norm.weight", {kWidth}, 1);
   }
   TinyGguf(const TinyGguf&) = delete;
   TinyGguf& operator=(const TinyGguf&) = delete;
@@ -40,6 +40,7 @@ class TinyGguf {
     gguf_free(file_);
   }
 
+  [[nodiscard]] gguf_context* file() const { return file_; }
   void set(const std::string& key, std::uint32_t value) {
     gguf_set_val_u32(file_, (architecture_ + "." + key).c_str(), value);
   }
@@ -93,6 +94,39 @@ inline void write_tiny_mamba(const std::string& starter, const std::string& path
     file.layer_tensor(i, "ssm_a", {kState, kInner}, -1);
     file.layer_tensor(i, "ssm_d", {kInner}, 1);
     file.layer_tensor(i, "ssm_out.weight", {kInner, TinyGguf::kWidth});
+  }
+  file.write(path);
+}
+
+// BERT: attends in both directions, so that it needs a whole text at once. `pooling` as llama.h's
+// LLAMA_POOLING_TYPE_*.
+inline void write_tiny_bert(const std::string& starter, const std::string& path,
+                            std::uint32_t pooling) {
+  constexpr int kForward = 64, kContext = 256;
+  TinyGguf file(starter, "bert");
+  file.set("attention.head_count", 2);
+  file.set("feed_forward_length", kForward);
+  file.set("pooling_type", pooling);
+  gguf_set_val_bool(file.file(), "bert.attention.causal", false);
+  gguf_set_val_f32(file.file(), "bert.attention.layer_norm_epsilon", 1e-5F);
+  gguf_set_val_u32(file.file(), "tokenizer.ggml.token_type_count", 2);
+  file.tensor("token_types.weight", {TinyGguf::kWidth, 2});
+  file.tensor("position_embd.weight", {TinyGguf::kWidth, kContext});
+  file.tensor("token_embd_norm.weight", {TinyGguf::kWidth}, 1);
+  file.tensor("token_embd_norm.bias", {TinyGguf::kWidth});
+  for (int i = 0; i < TinyGguf::kLayers; ++i) {
+    for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) {
+      file.layer_tensor(i, std::string(name) + ".weight", {TinyGguf::kWidth, TinyGguf::kWidth});
+      file.layer_tensor(i, std::string(name) + ".bias", {TinyGguf::kWidth});
+    }
+    file.layer_tensor(i, "ffn_up.weight", {TinyGguf::kWidth, kForward});
+    file.layer_tensor(i, "ffn_up.bias", {kForward});
+    file.layer_tensor(i, "ffn_down.weight", {kForward, TinyGguf::kWidth});
+    file.layer_tensor(i, "ffn_down.bias", {TinyGguf::kWidth});
+    for (const char* name : {"attn_output_norm", "layer_output_norm"}) {
+      file.layer_tensor(i, std::string(name) + ".weight", {TinyGguf::kWidth}, 1);
+      file.layer_tensor(i, std::string(name) + ".bias", {TinyGguf::kWidth});
+    }
   }
   file.write(path);
 }
