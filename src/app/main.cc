@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "app/chat_command.h"
 #include "app/member_command.h"
 #include "app/serve_command.h"
 #include "app/simulate_command.h"
@@ -19,14 +20,15 @@ constexpr std::string_view kHelp =
     "lares - one accelerator, the whole household\n"
     "\n"
     "  lares serve [FLAGS]    start the server; `lares serve --help` names every setting\n"
+    "  lares chat [FLAGS]     chat in the terminal; -m \"one question\" and pipes too\n"
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
     "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 6> kVerbs{"serve",    "member", "usage",
-                                                 "simulate", "help",   "version"};
+constexpr std::array<std::string_view, 7> kVerbs{"serve",    "chat", "member", "usage",
+                                                 "simulate", "help", "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -38,6 +40,7 @@ std::string own_path() {
 int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "serve") return lares::app::run_serve_command(arguments, own_path());
   if (verb == "worker") return lares::app::run_worker_command(arguments);
+  if (verb == "chat") return lares::app::run_chat_command(arguments);
   if (verb == "member") return lares::app::run_member_command(arguments);
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);
