@@ -283,18 +283,27 @@ Result<ChatAnswer> ChatClient::ask(const std::string& body,
   return answer;
 }
 
-Result<std::vector<std::string>> ChatClient::models() const {
+Result<std::string> ChatClient::get(std::string_view path) const {
   std::string body;
   int status = 0;
   const auto read = [&body](const std::string& piece) -> Result<> {
     body += piece;
     return {};
   };
-  if (!TRY(exchange(head("GET", "/v1/models", 0), status, read))) {
-    return fail(Code::Unavailable, "interrupted");
+  if (!TRY(exchange(head("GET", path, 0), status, read))) {
+    return fail(Code::Io, "interrupted");
   }
-  const json::Value parsed = TRY(json::parse(body));
-  if (auto error = error_in(parsed, status)) return tl::unexpected(std::move(*error));
+  const auto parsed = json::parse(body);
+  auto error = parsed ? error_in(*parsed, status) : std::nullopt;
+  if (error) return tl::unexpected(std::move(*error));
+  if (status != 200) {
+    return fail(Code::Invalid, fmt::format("the server answered with status {}", status));
+  }
+  return body;
+}
+
+Result<std::vector<std::string>> ChatClient::models() const {
+  const json::Value parsed = TRY(json::parse(TRY(get("/v1/models"))));
   std::vector<std::string> names;
   const json::Value* data = parsed.find("data");
   const auto* list = data == nullptr ? nullptr : data->as<json::Array>();

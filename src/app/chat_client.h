@@ -57,7 +57,9 @@ class ChatClient {
   // Unavailable (no server there; says what to do), what the server answered, Corrupt.
   Result<ChatAnswer> ask(const std::string& body,
                          const std::function<void(std::string_view)>& on_text) const;
-  // Names of the models, the default one first.
+  // The body of GET `path`. Errors: Unavailable (no server there), what the server answered.
+  Result<std::string> get(std::string_view path) const;
+  // Names of the models.
   Result<std::vector<std::string>> models() const;
 
  private:

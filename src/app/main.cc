@@ -8,6 +8,7 @@
 
 #include "app/chat_command.h"
 #include "app/member_command.h"
+#include "app/model_command.h"
 #include "app/serve_command.h"
 #include "app/simulate_command.h"
 #include "app/usage_command.h"
@@ -22,13 +23,14 @@ constexpr std::string_view kHelp =
     "  lares serve [FLAGS]    start the server; `lares serve --help` names every setting\n"
     "  lares chat [FLAGS]     chat in the terminal; -m \"one question\" and pipes too\n"
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
+    "  lares model ...        models: list, show, add, remove\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
     "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 7> kVerbs{"serve",    "chat", "member", "usage",
-                                                 "simulate", "help", "version"};
+constexpr std::array<std::string_view, 8> kVerbs{"serve", "chat",     "member", "model",
+                                                 "usage", "simulate", "help",   "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -42,6 +44,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "worker") return lares::app::run_worker_command(arguments);
   if (verb == "chat") return lares::app::run_chat_command(arguments);
   if (verb == "member") return lares::app::run_member_command(arguments);
+  if (verb == "model") return lares::app::run_model_command(arguments, own_path());
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);
   if (verb == "version" || verb == "--version") {

@@ -29,6 +29,16 @@ bool strip_split(std::string& stem) {
   return first;
 }
 
+std::uintmax_t size_of(const std::string& path) {
+  std::uintmax_t bytes = 0;
+  for (const std::string& part : model_parts(path)) {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(part, error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
 std::string without_quantisation(const std::string& stem) {
   static const std::regex suffix(
       "[-._](q[0-9]_[0-9k](_[a-z]+)?|iq[0-9]_[a-z]+|f16|f32|bf16|mxfp4(_moe)?)$",
@@ -37,6 +47,19 @@ std::string without_quantisation(const std::string& stem) {
 }
 
 }  // namespace
+
+std::vector<std::string> model_parts(const std::string& path) {
+  static const std::regex first("^(.*-)00001(-of-)([0-9]{5})([.]gguf)$");
+  std::smatch match;
+  if (!std::regex_match(path, match, first)) return {path};
+  std::vector<std::string> parts;
+  const int count = std::stoi(match[3]);
+  for (int i = 1; i <= count; ++i) {
+    parts.push_back(fmt::format("{}{:05}{}{}{}", match[1].str(), i, match[2].str(), match[3].str(),
+                                match[4].str()));
+  }
+  return parts.empty() ? std::vector<std::string>{path} : parts;
+}
 
 Result<std::vector<FoundModel>> find_models(const std::string& folder) {
   std::error_code error;
@@ -53,9 +76,8 @@ Result<std::vector<FoundModel>> find_models(const std::string& folder) {
     if (it.depth() >= kDepthMax) it.disable_recursion_pending();
     if (it->path().extension() != ".gguf") continue;
     File file{.path = it->path().string(), .stem = it->path().stem().string(), .name = {}};
-    std::error_code size_error;
-    file.bytes = fs::file_size(it->path(), size_error);
     if (!strip_split(file.stem)) continue;
+    file.bytes = size_of(file.path);
     file.name = without_quantisation(file.stem);
     files.push_back(std::move(file));
   }

@@ -19,4 +19,7 @@ struct FoundModel {
 // their whole stem. Errors: NotFound, Io.
 Result<std::vector<FoundModel>> find_models(const std::string& folder);
 
+// Every file of the model whose first is `path`: more than one if it is "x-00001-of-00003.gguf".
+std::vector<std::string> model_parts(const std::string& path);
+
 }  // namespace lares::app

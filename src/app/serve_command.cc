@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "app/config.h"
-#include "app/model_folder.h"
+#include "app/served_models.h"
 #include "app/settings.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -35,6 +35,8 @@ namespace {
 
 // How soon the server knows of what `lares member` did.
 constexpr Duration kMembersRead = std::chrono::milliseconds(500);
+// How often the models folder is looked at; a new file is served after two looks.
+constexpr Duration kModelsRead = std::chrono::seconds(2);
 
 bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1" || address == "localhost";
@@ -56,39 +58,6 @@ LogLevel level_of(std::string_view name) {
   if (name == "warn") return LogLevel::Warn;
   if (name == "error") return LogLevel::Error;
   return LogLevel::Info;
-}
-
-// The configured models first, then what the folder holds and the configuration does not name.
-Result<std::vector<server::ModelEntry>> models_of(const Config& config) {
-  std::vector<server::ModelEntry> models;
-  for (const ConfiguredModel& m : config.models) {
-    models.push_back(
-        {m.name, m.path, m.context, m.pool_tokens == 0 ? config.pool_tokens : m.pool_tokens});
-  }
-  if (!config.models_folder.empty()) {
-    for (const FoundModel& m : TRY(find_models(config.models_folder))) {
-      const bool known = std::ranges::any_of(
-          models, [&](const auto& other) { return other.name == m.name || other.path == m.path; });
-      if (!known)
-        models.push_back({.name = m.name, .path = m.path, .pool_tokens = config.pool_tokens});
-    }
-  }
-  if (models.empty() && config.engine == "sim") models.push_back({.name = "sim", .path = "sim"});
-  if (models.empty()) {
-    return fail(Code::NotFound,
-                fmt::format("there is no GGUF file in {}; put a model there, or name "
-                            "another folder with --models",
-                            config.models_folder));
-  }
-  const auto named = [&](const auto& m) { return m.name == config.default_model; };
-  if (!config.default_model.empty() && std::ranges::none_of(models, named)) {
-    std::vector<std::string_view> names;
-    for (const auto& m : models) names.push_back(m.name);
-    return fail(Code::NotFound,
-                fmt::format("models.default names `{}`, which is not there.{}",
-                            config.default_model, suggestion(config.default_model, names)));
-  }
-  return models;
 }
 
 server::LoopOptions loop_options(const Config& config, std::vector<server::ModelEntry> models) {
@@ -187,13 +156,13 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   const auto access = std::make_shared<server::Access>(
       is_loopback(config.address) ? server::Reach::Loopback : server::Reach::Network);
   access->set_members(members);
-  auto models = TRY(models_of(config));
+  auto models = TRY(served_models(config));
   auto recorder =
       std::make_shared<server::UsageRecorder>(TRY(store::UsageLedger::open(config.data)));
   server::Metrics metrics;
   auto workers = TRY(make_workers(config, executable));
   const auto costs = std::make_shared<server::CostBook>(config.data);
-  auto options = loop_options(config, std::move(models));
+  auto options = loop_options(config, models);
   options.costs = costs->tables();
   options.save_cost = [costs](std::string key, std::string table) {
     costs->save(std::move(key), std::move(table));
@@ -206,6 +175,8 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
       http_options(config), server::make_routes(*loop, metrics, route_options(config, access))));
   const server::MemberWatch watch(std::move(member_store), members, kMembersRead,
                                   [access](const auto& now) { access->set_members(now); });
+  const ModelWatch model_watch([&config] { return served_models(config); }, models, kModelsRead,
+                               [&loop](const auto& now) { loop->set_models(now); });
   const bool v6 = config.address.find(':') != std::string::npos;
   fmt::print("listening on http://{}:{}\n", v6 ? "[" + config.address + "]" : config.address,
              http->port());

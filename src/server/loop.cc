@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,11 +31,6 @@ constexpr std::size_t kEventLogFlush = 64U << 10U;
 std::int64_t unix_ms() {
   using namespace std::chrono;
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
-std::uint64_t file_time(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_mtime) : 0;
 }
 
 std::string_view name_of(ModelState::At at) {
@@ -83,15 +77,7 @@ LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
       seed_state_(options_.seed) {
   // Ids go on growing over restarts, so that a client's old id never names another's request.
   next_id_ = static_cast<std::uint64_t>(unix_ms()) * 1000;
-  for (const bool embeds : {false, true}) {
-    for (std::uint32_t i = 0; i < options_.models.size(); ++i) {
-      ModelState& state = models_.emplace_back();
-      state.entry = options_.models[i];
-      state.created = file_time(state.entry.path);
-      state.embeds = embeds;
-      state.twin = embeds ? i : i + static_cast<std::uint32_t>(options_.models.size());
-    }
-  }
+  for (const ModelEntry& entry : options_.models) add_model(entry);
   device_restarts_ =
       &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
                         label("kind", "device"));
@@ -145,6 +131,11 @@ Result<> LoopCore::start() {
 
 LoopCore::~LoopCore() {
   stop();
+  {
+    const std::lock_guard lock(probe_mutex_);
+    probes_over_ = true;
+  }
+  probe_wake_.notify_one();
   if (prober_.joinable()) prober_.join();
   if (event_log_ != nullptr) std::fclose(event_log_);
   if (wake_fd_ >= 0) ::close(wake_fd_);
@@ -166,6 +157,7 @@ void LoopCore::run() {
     take_commands();
     check_device_hang();
     check_text_limit();
+    unload_gone();
     while (!events_.empty()) decide();
     settle_rows();
     publish();  // First, so that whoever hears of an end finds it in the status too.
@@ -179,8 +171,14 @@ void LoopCore::run() {
 
 // One file after the other, each in a child of its own; a bad one costs nobody else.
 void LoopCore::probe_models() {
-  for (std::uint32_t i = 0; i < options_.models.size(); ++i) {
-    post(ProbedCommand{i, workers_->probe(options_.models[i].path)});
+  while (true) {
+    std::unique_lock lock(probe_mutex_);
+    probe_wake_.wait(lock, [this] { return probes_over_ || !probe_queue_.empty(); });
+    if (probes_over_) return;
+    const auto [model, path] = std::move(probe_queue_.front());
+    probe_queue_.pop_front();
+    lock.unlock();
+    post(ProbedCommand{model, workers_->probe(path)});
   }
 }
 
@@ -326,14 +324,7 @@ void LoopCore::on(ProbedCommand command) {
       load_model(command.model);
     }
   }
-  std::vector<JobId> waiting;
-  for (auto& [id, request] : requests_) {
-    if (request.at == Request::At::Model) waiting.push_back(id);
-  }
-  for (const JobId id : waiting) {
-    const auto it = requests_.find(id);
-    if (it != requests_.end()) begin(it->second);
-  }
+  begin_again();
 }
 
 void LoopCore::on(StopCommand /*command*/) {
@@ -411,7 +402,7 @@ void LoopCore::publish() {
   models_changed_ = false;
   models_snapshot_.clear();
   for (const ModelState& model : models_) {
-    if (model.embeds) continue;
+    if (model.embeds || model.gone) continue;
     // What embeds only is loaded as its twin.
     const bool twin = model.at == ModelState::At::Available && !model.info.can.generates;
     const ModelState& shown = twin ? models_[model.twin] : model;

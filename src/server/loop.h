@@ -29,6 +29,9 @@ struct ModelEntry {
   std::string path;
   std::uint32_t context = 0;      // Most tokens of one sequence; 0 = as trained.
   std::uint32_t pool_tokens = 0;  // Cells of its KV pool; 0 = chosen at load.
+  std::uint64_t stamp = 0;        // Another one for another file of the same name.
+
+  bool operator==(const ModelEntry&) const = default;
 };
 
 struct LoopOptions {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <map>
@@ -31,6 +32,7 @@ struct ModelState {
   std::uint32_t context = 0;       // Known once probed.
   std::uint32_t pool_tokens = 0;   // Known once loaded.
   std::uint32_t load_crashes = 0;  // Device workers that died while loading it.
+  bool gone = false;               // Served no more; unloaded once nobody uses it.
   bool embeds = false;             // The twin of another entry: loaded for embeddings.
   std::uint32_t twin = 0;          // The other entry of the same file.
   bool load_wanted = false;        // Asked for while there was no device worker.
@@ -62,6 +64,7 @@ class LoopCore final : public Service {
   JobId submit(Generation generation, std::shared_ptr<GenerationSink> sink) override;
   bool cancel(JobId job) override;
   void stop() override;
+  void set_models(const std::vector<ModelEntry>& models) override;
   [[nodiscard]] std::vector<ModelStatus> models() const override;
   [[nodiscard]] ServiceStatus status() const override;
 
@@ -73,9 +76,11 @@ class LoopCore final : public Service {
   };
   struct CancelCommand { JobId id; };
   struct ProbedCommand { std::uint32_t model; Result<engine::ModelInfo> info; };
+  struct ModelsCommand { std::vector<ModelEntry> models; };
   struct StopCommand {};
   // clang-format on
-  using Command = std::variant<SubmitCommand, CancelCommand, ProbedCommand, StopCommand>;
+  using Command =
+      std::variant<SubmitCommand, CancelCommand, ProbedCommand, ModelsCommand, StopCommand>;
 
   // A worker that keeps dying right after its start is started again ever more slowly.
   struct Restart {
@@ -94,6 +99,7 @@ class LoopCore final : public Service {
   void on(SubmitCommand command);
   void on(CancelCommand command);
   void on(ProbedCommand command);
+  void on(ModelsCommand command);
   void on(StopCommand command);
   void decide();
   void write_event_log();
@@ -118,6 +124,11 @@ class LoopCore final : public Service {
   [[nodiscard]] std::string model_names() const;
   [[nodiscard]] std::string failures() const;
   [[nodiscard]] std::string too_long_for_pool(const Request& request) const;
+
+  // loop_models.cc: which models there are.
+  void add_model(const ModelEntry& entry);
+  void unload_gone();
+  void begin_again();
 
   // loop_embed.cc: texts to embed.
   std::optional<std::uint32_t> find_embedding_model(const std::string& name) const;
@@ -188,7 +199,7 @@ class LoopCore final : public Service {
 
   // The loop thread's.
   sched::Scheduler scheduler_;
-  std::vector<ModelState> models_;
+  std::deque<ModelState> models_;  // Only grows; an index is an id.
   std::map<JobId, Request> requests_;
   std::unordered_map<JobId, std::pair<JobId, std::uint32_t>>
       choices_;  // Scheduler's id -> request.
@@ -235,6 +246,11 @@ class LoopCore final : public Service {
   Histogram* token_seconds_ = nullptr;
   Histogram* request_seconds_ = nullptr;
 
+  // Of the prober's thread: files to be opened.
+  std::mutex probe_mutex_;
+  std::condition_variable probe_wake_;
+  std::deque<std::pair<std::uint32_t, std::string>> probe_queue_;
+  bool probes_over_ = false;
   std::thread prober_;
   std::thread thread_;
 };

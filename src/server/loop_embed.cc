@@ -22,7 +22,7 @@ std::optional<std::uint32_t> LoopCore::find_embedding_model(const std::string& n
   const bool any = name.empty() || name == "default";
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
     const ModelState& model = models_[i];
-    if (model.embeds) continue;
+    if (model.embeds || model.gone) continue;
     if (!any && model.entry.name == name) return i;
     if (model.at == ModelState::At::Probing && !probing) probing = i;
     const bool meant = model.at != ModelState::At::Failed && model.info.can.embeds;

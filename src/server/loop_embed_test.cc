@@ -240,6 +240,42 @@ TEST_F(LoopEmbedTest, AModelForEmbeddingsIsPreferredAndWritesNoText) {
   EXPECT_EQ(service->models()[1].state, "ready");
 }
 
+// Models that come and go while the server runs.
+TEST_F(LoopEmbedTest, AModelComesAndGoes) {
+  start();
+  const auto text = [this](const std::string& model, std::uint32_t tokens) {
+    Generation g;
+    g.model = model;
+    g.prompt = TextPrompt{"hello"};
+    g.max_tokens = tokens;
+    auto sink = std::make_shared<Collector>();
+    service->submit(std::move(g), sink);
+    return sink;
+  };
+  const ModelEntry sim{.name = "sim", .path = "sim"};
+  const ModelEntry other{.name = "other", .path = "other"};
+  service->set_models({sim, other});
+  const auto first = text("other", 5);
+  ASSERT_TRUE(first->wait());
+  EXPECT_FALSE(first->ended->error) << first->ended->error->message;
+  const auto running = text("other", 400);
+  const auto vector = embed(one("hello"), "other");
+  ASSERT_TRUE(vector->wait());
+  service->set_models({sim});
+  const auto late = text("other", 5);
+  ASSERT_TRUE(late->wait());
+  EXPECT_EQ(late->ended->error_code, "model_not_found");
+  ASSERT_TRUE(running->wait());
+  EXPECT_FALSE(running->ended->error) << "what runs goes on";
+  EXPECT_EQ(service->models().size(), 1U);
+  // The same name again is another model; the one before is off the device by then.
+  service->set_models({sim, {.name = "other", .path = "other", .stamp = 2}});
+  const auto again = text("other", 5);
+  ASSERT_TRUE(again->wait());
+  EXPECT_FALSE(again->ended->error);
+  EXPECT_EQ(again->text.size(), first->text.size());
+}
+
 TEST_F(LoopEmbedTest, ACancelledRequestEndsWithWhatItHad) {
   start();
   Generation g;

@@ -24,7 +24,7 @@ std::optional<std::uint32_t> LoopCore::find_model(const std::string& name) const
   const std::string& wanted = name.empty() || name == "default" ? options_.default_model : name;
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
     const ModelState& model = models_[i];
-    if (model.embeds) continue;
+    if (model.embeds || model.gone) continue;
     const bool usable = model.at != ModelState::At::Failed &&
                         (model.at == ModelState::At::Probing || model.info.can.generates);
     if (wanted.empty() ? usable : models_[i].entry.name == wanted) return i;
@@ -35,7 +35,7 @@ std::optional<std::uint32_t> LoopCore::find_model(const std::string& name) const
 std::string LoopCore::failures() const {
   std::vector<std::string> why;
   for (const ModelState& model : models_) {
-    if (!model.embeds && !model.error.empty())
+    if (!model.embeds && !model.gone && !model.error.empty())
       why.push_back(fmt::format("{} ({})", model.entry.name, model.error));
   }
   return fmt::format("{}", fmt::join(why, "; "));
@@ -44,7 +44,7 @@ std::string LoopCore::failures() const {
 std::string LoopCore::model_names() const {
   std::vector<std::string_view> names;
   for (const ModelState& model : models_) {
-    if (!model.embeds) names.push_back(model.entry.name);
+    if (!model.embeds && !model.gone) names.push_back(model.entry.name);
   }
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -74,7 +74,7 @@ void LoopCore::begin(Request& request) {
   if (!model) {
     std::vector<std::string_view> names;
     for (const ModelState& m : models_) {
-      if (!m.embeds) names.push_back(m.entry.name);
+      if (!m.embeds && !m.gone) names.push_back(m.entry.name);
     }
     return fail_request(
         request.id,

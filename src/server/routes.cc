@@ -128,9 +128,9 @@ void append_model(std::string& out, const ModelStatus& model) {
   quoted("architecture", model.info.architecture);
   fmt::format_to(std::back_inserter(out),
                  ",\"context_length\":{},\"parameters\":{},\"size_bytes\":{},\"generates\":{},"
-                 "\"embeds\":{}}}",
+                 "\"embeds\":{},\"cut_anywhere\":{}}}",
                  model.context, model.info.parameters, model.info.weights.count,
-                 model.info.can.generates, model.info.can.embeds);
+                 model.info.can.generates, model.info.can.embeds, model.info.can.cut_anywhere);
 }
 
 HttpResponse json_response(std::string body) {

@@ -14,6 +14,8 @@
 
 namespace lares::server {
 
+struct ModelEntry;  // server/loop.h
+
 struct ModelStatus {
   std::string name;
   std::string state;  // "probing", "available", "loading", "ready", "failed"
@@ -47,6 +49,9 @@ class Service {
   // Ends what waits and runs, with the code `server_stopping`; what is submitted later ends so at
   // once. Returns when every sink has had its Ended. Once; the other calls stay harmless.
   virtual void stop() {}
+  // What to serve from now on. Entries that are not among them any more are found by nobody, and
+  // leave the device once their last request has ended; entries that stay are not touched.
+  virtual void set_models(const std::vector<ModelEntry>& /*models*/) {}
   [[nodiscard]] virtual std::vector<ModelStatus> models() const = 0;
   [[nodiscard]] virtual ServiceStatus status() const = 0;
 };

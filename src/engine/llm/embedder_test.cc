@@ -38,7 +38,7 @@ std::vector<std::int32_t> tokens(std::size_t count, std::int32_t seed = 1) {
 class EmbedderTest : public ::testing::Test {
  protected:
   void load(const std::string& path, std::uint32_t context = 0) {
-    auto engine = LlmEngine::create({.threads = 1});
+    auto engine = LlmEngine::create({.threads = 1, .give_way = false, .library_folder = ""});
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
     load_as(path, kModel, true, context);

@@ -1,0 +1,87 @@
+// Which models the loop knows: they come and go with their files while the server runs.
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "core/log.h"
+#include "server/loop_core.h"
+
+namespace lares::server {
+namespace {
+
+std::uint64_t file_time(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_mtime) : 0;
+}
+
+}  // namespace
+
+void LoopCore::set_models(const std::vector<ModelEntry>& models) {
+  post(ModelsCommand{models});
+}
+
+// An entry and its twin for embeddings, side by side. Also called before the thread runs.
+void LoopCore::add_model(const ModelEntry& entry) {
+  const auto index = static_cast<std::uint32_t>(models_.size());
+  for (const bool embeds : {false, true}) {
+    ModelState& state = models_.emplace_back();
+    state.entry = entry;
+    state.created = file_time(entry.path);
+    state.embeds = embeds;
+    state.twin = embeds ? index : index + 1;
+  }
+  {
+    const std::lock_guard lock(probe_mutex_);
+    probe_queue_.emplace_back(index, entry.path);
+  }
+  probe_wake_.notify_one();
+}
+
+void LoopCore::on(ModelsCommand command) {
+  for (ModelState& model : models_) {
+    if (model.embeds || model.gone) continue;
+    if (std::ranges::find(command.models, model.entry) != command.models.end()) continue;
+    log_info("model is gone", {{"model", model.entry.name}});
+    model.gone = models_[model.twin].gone = true;
+  }
+  for (const ModelEntry& entry : command.models) {
+    const bool known = std::ranges::any_of(models_, [&](const ModelState& model) {
+      return !model.gone && !model.embeds && model.entry == entry;
+    });
+    if (!known) add_model(entry);
+  }
+  models_changed_ = true;
+  begin_again();  // Who waited for a file that is gone is told so.
+}
+
+void LoopCore::begin_again() {
+  std::vector<JobId> waiting;
+  for (auto& [id, request] : requests_) {
+    if (request.at == Request::At::Model) waiting.push_back(id);
+  }
+  for (const JobId id : waiting) {
+    const auto it = requests_.find(id);
+    if (it != requests_.end()) begin(it->second);
+  }
+}
+
+// Takes models that are served no more off the device, once their last request has ended.
+void LoopCore::unload_gone() {
+  for (std::uint32_t i = 0; i < models_.size(); ++i) {
+    ModelState& model = models_[i];
+    if (!model.gone || model.at != ModelState::At::Ready) continue;
+    const bool asked = std::ranges::any_of(requests_, [&](const auto& entry) {
+      return entry.second.model == i || entry.second.model == model.twin;
+    });
+    const bool running =
+        std::ranges::any_of(sent_runs_, [i](const SentRun& run) { return run.model == i; });
+    if (asked || running) continue;
+    model.at = ModelState::At::Available;
+    to_device(worker::Unload{ModelId{i}});
+    if (!model.embeds) to_text(worker::Unload{ModelId{i}});
+    events_.emplace_back(sched::ModelForgotten{ModelId{i}});
+    log_info("model unloaded", {{"model", model.entry.name}});
+  }
+}
+
+}  // namespace lares::server
