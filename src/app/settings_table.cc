@@ -21,7 +21,8 @@ std::vector<Setting> make_settings() {
        0,
        0,
        {},
-       "Address and port to serve on; port 0 picks a free one. IPv6 as [::1]:8080.",
+       "Address and port to serve on; port 0 picks a free one. IPv6 as [::1]:8080. Beyond loopback "
+       "every request needs a member's key.",
        "Loopback: other machines reach it only once you say so."},
       {"server.data",
        "--data",
@@ -31,7 +32,7 @@ std::vector<Setting> make_settings() {
        0,
        0,
        {},
-       "Folder for what must last: the usage ledger.",
+       "Folder for what must last: the usage ledger, and the members with their keys.",
        "Empty is $XDG_DATA_HOME/lares, or ~/.local/share/lares."},
 
       {"models.folder",
@@ -42,7 +43,7 @@ std::vector<Setting> make_settings() {
        0,
        0,
        {},
-       "Folder that is searched for model files (GGUF), its folders included.",
+       "Folder that is searched for model files (GGUF), its folders included, now and then again.",
        "Empty is the folder `models` in server.data."},
       {"models.default",
        "--model",
@@ -369,7 +370,7 @@ std::vector<Setting> make_settings() {
        0,
        0,
        {},
-       "Classes of service that a request may name in X-Lares-Class.",
+       "Classes of service that a request may name in X-Lares-Class, within what its key allows.",
        "What households ask for, the most urgent first."},
 
       {"log.level",

@@ -389,6 +389,8 @@ void LoopCore::publish() {
   status.device_pid = device_ ? device_->pid() : 0;
   status.text_pid = text_ ? text_->pid() : 0;
   status.ready = first != nullptr && first->at == ModelState::At::Ready && first->pieces;
+  // Where there are models for embeddings alone, the first of them is loaded when it is asked.
+  if (first == nullptr) status.ready = find_embedding_model("").has_value();
   if (!status.ready) {
     status.reason = first == nullptr ? "no model can be used"
                                      : fmt::format("model {} is {}", first->entry.name,

@@ -86,6 +86,7 @@ class LoopEmbedTest : public ::testing::Test {
     workers = std::make_shared<Workers>(worker::thread_workers(std::move(threads)));
     options.models = {{.name = "sim", .path = "sim"}};
     if (encoder) options.models.push_back({.name = "encoder", .path = "encoder"});
+    if (encoder_alone) options.models = {{.name = "encoder", .path = "encoder"}};
     options.classes = {"chat", "embedding"};
     auto started = start_loop(
         options, workers, [this](store::UsageRow row) { rows.push_back(std::move(row)); }, metrics);
@@ -115,7 +116,7 @@ class LoopEmbedTest : public ::testing::Test {
     return prompt;
   }
 
-  bool encoder = false;
+  bool encoder = false, encoder_alone = false;
   LoopOptions options;
   Metrics metrics;
   std::vector<store::UsageRow> rows;
@@ -238,6 +239,15 @@ TEST_F(LoopEmbedTest, AModelForEmbeddingsIsPreferredAndWritesNoText) {
   EXPECT_EQ(chat->ended->error_code, "model_cannot_generate");
   ASSERT_EQ(service->models().size(), 2U);
   EXPECT_EQ(service->models()[1].state, "ready");
+}
+
+TEST_F(LoopEmbedTest, AServerForEmbeddingsAloneIsReady) {
+  encoder_alone = true;
+  start();
+  const auto vector = embed(one("hello"));
+  ASSERT_TRUE(vector->wait());
+  EXPECT_FALSE(vector->ended->error);
+  EXPECT_TRUE(service->status().ready) << service->status().reason;
 }
 
 // Models that come and go while the server runs.

@@ -103,7 +103,7 @@ TEST(Message, AnUnknownTypeIsRefused) {
 TEST(Message, AnEnumeratorBeyondTheLastIsRefused) {
   engine::Ran ran;
   ran.items.resize(1);
-  ran.items[0].state = static_cast<engine::ItemState>(4);
+  ran.items[0].state = static_cast<engine::ItemState>(5);
   EXPECT_FALSE(decode(payload_of(RunDone{ran})));
   EXPECT_FALSE(decode(payload_of(LoadFailed{ModelId{1}, Error{static_cast<Code>(10), "x"}})));
   EXPECT_TRUE(decode(payload_of(LoadFailed{ModelId{1}, Error{Code::Conflict, "x"}})));

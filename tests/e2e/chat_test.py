@@ -160,7 +160,10 @@ class SlowServer:
 
     def serve(self):
         for number in range(2):
-            connection, _ = self.listener.accept()
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:  # The test has ended.
+                return
             with connection, connection.makefile("rb") as reader:
                 length = 0
                 while (line := reader.readline()).strip():
