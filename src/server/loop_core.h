@@ -203,6 +203,8 @@ class LoopCore final : public Service {
   std::map<JobId, Request> requests_;
   std::unordered_map<JobId, std::pair<JobId, std::uint32_t>>
       choices_;  // Scheduler's id -> request.
+  // Of choices that are done, while their request goes on: their last step is charged later.
+  std::unordered_map<JobId, JobId> done_choices_;
   std::uint64_t next_sched_id_ = 0;
   std::unordered_map<MemberId, MemberShare> told_limits_;
   std::uint64_t seed_state_ = 0;

@@ -124,6 +124,7 @@ void LoopCore::recall_cost(ModelState& model) {
                                hash_combine(static_cast<std::uint64_t>(info.st_size),
                                             static_cast<std::uint64_t>(info.st_mtime)),
                                options_.device_name);
+  if (model.embeds) model.cost_key += "-embed";  // Its steps are others: every row is kept.
   const auto known = options_.costs.find(model.cost_key);
   if (known == options_.costs.end()) return;
   if (auto table = sched::CostTable::parse(known->second)) model.cost = *table;

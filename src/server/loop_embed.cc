@@ -110,6 +110,7 @@ void LoopCore::schedule_texts_first(Request& request) {
 }
 
 void LoopCore::schedule_texts(Request& request) {
+  tell_limits(request.generation.member);
   while (request.texts_sent < request.choices.size() &&
          request.texts_sent - request.texts_done < kTextsAtOnce) {
     const std::uint32_t index = request.texts_sent++;
@@ -119,9 +120,9 @@ void LoopCore::schedule_texts(Request& request) {
     // No keys: every row is needed, so nothing of another text can be taken over.
     events_.emplace_back(
         sched::Submitted{.job = choice.sched,
-                         .member = MemberId{0},
+                         .member = request.generation.member.id,
                          .cls = ClassId{request.cls},
-                         .task = TaskId{0},
+                         .task = request.generation.task,
                          .model = ModelId{request.model},
                          .prompt = static_cast<std::uint32_t>(choice.tokens.size()),
                          .output_max = 0,
@@ -134,6 +135,7 @@ void LoopCore::on_embedding(Request& request, std::uint32_t index, const engine:
   choice.done = true;
   choice.tokens = {};
   choices_.erase(choice.sched);
+  done_choices_[choice.sched] = request.id;
   events_.emplace_back(sched::Ended{choice.sched, sched::EndCause::Finished, {}});
   tell(request, Embedding{index, item.embedding});
   if (++request.texts_done == request.choices.size()) {

@@ -248,6 +248,7 @@ void LoopCore::finish_choice(Request& request, std::uint32_t index, Finish finis
   LARES_ASSERT(!choice.done, "choice {} ended twice", index);
   choice.done = true;
   choices_.erase(choice.sched);
+  if (cause == sched::EndCause::Finished) done_choices_[choice.sched] = request.id;
   if (!request.embeds()) {
     sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
   }
@@ -266,6 +267,10 @@ void LoopCore::charge(const sched::Decision& decision) {
   for (const sched::Charge& charge : decision.charges) {
     if (const auto choice = choices_.find(charge.job); choice != choices_.end()) {
       requests_.at(choice->second.first).device += charge.device;
+      continue;
+    }
+    if (const auto done = done_choices_.find(charge.job); done != done_choices_.end()) {
+      requests_.at(done->second).device += charge.device;
       continue;
     }
     const auto ended = std::ranges::find_if(ended_rows_, [&](const EndedRow& e) {
@@ -328,7 +333,10 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   }
   EndedRow& ended = ended_rows_.emplace_back();
   ended.row = std::move(row);
-  for (const Choice& choice : request.choices) ended.jobs.push_back(choice.sched);
+  for (const Choice& choice : request.choices) {
+    done_choices_.erase(choice.sched);
+    if (choice.sched.value != 0) ended.jobs.push_back(choice.sched);
+  }
   requests_.erase(it);
 }
 

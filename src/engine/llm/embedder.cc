@@ -41,7 +41,8 @@ Embedder::~Embedder() {
 
 Result<std::unique_ptr<Embedder>> Embedder::load(const engine::LoadSpec& spec,
                                                  std::shared_ptr<llama_model> weights,
-                                                 const ThreadPool& pool) {
+                                                 const ThreadPool& pool,
+                                                 std::uint32_t measuring_threads) {
   std::unique_ptr<Embedder> embedder(new Embedder());
   embedder->model_ = std::move(weights);
   embedder->loaded_.model = spec.model;
@@ -58,6 +59,7 @@ Result<std::unique_ptr<Embedder>> Embedder::load(const engine::LoadSpec& spec,
   TRY_VOID(embedder->make_context(spec));
   TRY_VOID(embedder->warm_up());
   pool.attach(embedder->context_.get());
+  if (measuring_threads > 0) embedder->measure_steps(measuring_threads);
   return embedder;
 }
 
@@ -117,6 +119,26 @@ Result<> Embedder::warm_up() {
   if (done) return {};
   return fail(Code::Corrupt, fmt::format("the model could not compute its first token: {} {}",
                                          done.error().message, backend_error()));
+}
+
+// Steps of 1, 2, 4 ... tokens of one text; the better of two, for something else may run beside.
+void Embedder::measure_steps(std::uint32_t threads) {
+  threads_ = threads;
+  llama_set_n_threads(context_.get(), static_cast<int>(threads), static_cast<int>(threads));
+  for (std::uint32_t tokens = 1; tokens <= batch_tokens_; tokens *= 2) {
+    Duration best = Duration::max();
+    for (int i = 0; i < 2; ++i) {
+      texts_[0].open = true;
+      texts_[0].tokens.assign(tokens, 0);
+      const Part part{SeqId{0}, 0, tokens};
+      const Instant from = clock_now();
+      const Result<> done = compute({&part, 1});
+      if (done) best = std::min<Duration>(best, clock_now() - from);
+      drop(SeqId{0});
+    }
+    if (best == Duration::max()) return;
+    loaded_.step_times.push_back({tokens, best});
+  }
 }
 
 Result<> Embedder::open(const engine::Open& open) {

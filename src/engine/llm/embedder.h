@@ -24,11 +24,13 @@ namespace lares::llm {
 
 class Embedder {
  public:
-  // `weights` may be in use elsewhere. LoadSpec::context is the longest text, batch_tokens the
+  // `weights` may be in use elsewhere. With `measuring_threads` above 0, steps are timed with so
+  // many. LoadSpec::context is the longest text, batch_tokens the
   // micro-batch of models that can read in chunks. Errors: Unsupported, TooLarge, Corrupt.
   static Result<std::unique_ptr<Embedder>> load(const engine::LoadSpec& spec,
                                                 std::shared_ptr<llama_model> weights,
-                                                const ThreadPool& pool);
+                                                const ThreadPool& pool,
+                                                std::uint32_t measuring_threads = 0);
   Embedder(const Embedder&) = delete;
   Embedder& operator=(const Embedder&) = delete;
   ~Embedder();
@@ -60,6 +62,7 @@ class Embedder {
   Embedder() = default;
   Result<> make_context(const engine::LoadSpec& spec);
   Result<> warm_up();
+  void measure_steps(std::uint32_t threads);
   Result<std::vector<engine::ItemResult>> plan(const engine::Run& run);
   Result<> compute(std::span<const Part> parts);
   Result<> compute_batch(std::span<const Part> parts);

@@ -71,7 +71,7 @@ Result<LlmEngine::Resident> LlmEngine::make(const engine::LoadSpec& spec,
   auto shared = TRY(weights(spec));
   Resident made;
   if (spec.embeds) {
-    made.embedder = TRY(Embedder::load(spec, std::move(shared), pool_));
+    made.embedder = TRY(Embedder::load(spec, std::move(shared), pool_, measuring_threads));
   } else {
     made.text = TRY(Model::load(spec, std::move(shared), pool_, measuring_threads));
   }
