@@ -138,6 +138,7 @@ class LoopCore final : public Service {
                                                           std::vector<std::int32_t>& tokens) const;
   void schedule_texts_first(Request& request);
   void schedule_texts(Request& request);
+  bool text_waits(Request& request, JobId job);
   void on_embedding(Request& request, std::uint32_t index, const engine::ItemResult& item);
 
   // loop_device.cc: the device worker.

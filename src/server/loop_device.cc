@@ -349,6 +349,9 @@ void LoopCore::perform(const sched::Reject& action) {
   if (choice == choices_.end()) return;  // A sibling's refusal ended the request already.
   Request& request = requests_.at(choice->second.first);
   const ModelState& model = models_[request.model];
+  const bool full =
+      action.reason == sched::Reason::QueueFull || action.reason == sched::Reason::MemberQueueFull;
+  if (full && text_waits(request, action.job)) return;
   switch (action.reason) {
     case sched::Reason::QueueFull:
       return fail_request(

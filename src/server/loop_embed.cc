@@ -7,14 +7,6 @@
 #include "server/loop_core.h"
 
 namespace lares::server {
-namespace {
-
-// Texts of one request that the scheduler knows of at once: enough to fill steps with short ones,
-// and few enough that the rest of the household's jobs have room in its table.
-constexpr std::uint32_t kTextsAtOnce = 64;
-
-}  // namespace
-
 // By name, or what is meant for embeddings, or else the chat model. While that is not known yet, a
 // model that is being probed: the request waits for it and asks again.
 std::optional<std::uint32_t> LoopCore::find_embedding_model(const std::string& name) const {
@@ -111,9 +103,17 @@ void LoopCore::schedule_texts_first(Request& request) {
 
 void LoopCore::schedule_texts(Request& request) {
   tell_limits(request.generation.member);
-  while (request.texts_sent < request.choices.size() &&
-         request.texts_sent - request.texts_done < kTextsAtOnce) {
-    const std::uint32_t index = request.texts_sent++;
+  while (request.texts_out < request.texts_at_once) {
+    std::uint32_t index = request.texts_next;
+    if (!request.texts_back.empty()) {
+      index = request.texts_back.back();
+      request.texts_back.pop_back();
+    } else if (index < request.choices.size()) {
+      ++request.texts_next;
+    } else {
+      return;
+    }
+    ++request.texts_out;
     Choice& choice = request.choices[index];
     choice.sched = JobId{++next_sched_id_};
     choices_[choice.sched] = {request.id, index};
@@ -130,6 +130,18 @@ void LoopCore::schedule_texts(Request& request) {
   }
 }
 
+// The scheduler, or the member's limit, has no room for one more text. True if it may wait until
+// another one of the same request is done; what is left at once is then as many as there was room
+// for.
+bool LoopCore::text_waits(Request& request, JobId job) {
+  if (!request.embeds() || request.texts_out < 2) return false;
+  const auto refused = choices_.find(job);
+  request.texts_back.push_back(refused->second.second);
+  choices_.erase(refused);
+  request.texts_at_once = --request.texts_out;
+  return true;
+}
+
 void LoopCore::on_embedding(Request& request, std::uint32_t index, const engine::ItemResult& item) {
   Choice& choice = request.choices[index];
   choice.done = true;
@@ -138,6 +150,7 @@ void LoopCore::on_embedding(Request& request, std::uint32_t index, const engine:
   done_choices_[choice.sched] = request.id;
   events_.emplace_back(sched::Ended{choice.sched, sched::EndCause::Finished, {}});
   tell(request, Embedding{index, item.embedding});
+  --request.texts_out;
   if (++request.texts_done == request.choices.size()) {
     return end_request(request.id, store::Outcome::Done, std::nullopt, "");
   }

@@ -286,6 +286,19 @@ TEST_F(LoopEmbedTest, AModelComesAndGoes) {
   EXPECT_EQ(again->text.size(), first->text.size());
 }
 
+TEST_F(LoopEmbedTest, AMembersLimitSlowsItsTextsDown) {
+  start();
+  Generation g;
+  g.cls = kEmbeddingClass;
+  g.member = {MemberId{1}, "ana", 1000, {.in_flight = 2, .queued = 3}};
+  g.prompt = texts(200);
+  const auto sink = std::make_shared<Collector>();
+  service->submit(std::move(g), sink);
+  ASSERT_TRUE(sink->wait());
+  EXPECT_FALSE(sink->ended->error) << sink->ended->error->message;
+  EXPECT_EQ(sink->vectors.size(), 200U);
+}
+
 TEST_F(LoopEmbedTest, ACancelledRequestEndsWithWhatItHad) {
   start();
   Generation g;

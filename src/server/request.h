@@ -24,6 +24,10 @@ struct Choice {
   engine::Sampling sampling;
 };
 
+// Texts of one request for embeddings that the scheduler knows of at once: enough to fill steps
+// with short ones, and few enough that the rest of the household's jobs have room in its table.
+inline constexpr std::uint32_t kTextsAtOnce = 64;
+
 struct Request {
   enum class At : std::uint8_t {
     Model,      // Waits until its model's file has been probed.
@@ -40,8 +44,11 @@ struct Request {
   bool accepted = false;            // The sink was told so.
   std::uint32_t text_failures = 0;  // Text workers that died with it in hand.
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t output_max = 0;                  // For each choice.
-  std::uint32_t texts_sent = 0, texts_done = 0;  // Of an EmbedPrompt, whose texts are the choices.
+  std::uint32_t output_max = 0;  // For each choice.
+  // Of an EmbedPrompt, whose texts are the choices: the next one to be sent to the scheduler, those
+  // it has, how many it may have at once, and those it had no room for.
+  std::uint32_t texts_next = 0, texts_out = 0, texts_at_once = kTextsAtOnce, texts_done = 0;
+  std::vector<std::uint32_t> texts_back;
   std::vector<Choice> choices;
   Usage usage;
   Duration device{};
