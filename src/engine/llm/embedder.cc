@@ -173,16 +173,15 @@ Result<std::vector<engine::ItemResult>> Embedder::plan(const engine::Run& run) {
   parts_.clear();
   std::vector<engine::ItemResult> results;
   for (const engine::RunItem& item : run.items) {
+    if (std::ranges::find(results, item.seq, &engine::ItemResult::seq) != results.end()) {
+      return fail(Code::Invalid, fmt::format("sequence {} is in the run twice", item.seq.value));
+    }
     engine::ItemResult& result = results.emplace_back();
     result.seq = item.seq;
     const Text* text = item.seq.value < texts_.size() ? &texts_[item.seq.value] : nullptr;
     if (text == nullptr || !text->open || text->taken == text->tokens.size()) {
       result.state = engine::ItemState::Skipped;
       continue;
-    }
-    const auto twice = [&](const Part& part) { return part.seq == item.seq; };
-    if (std::ranges::any_of(parts_, twice)) {
-      return fail(Code::Invalid, fmt::format("sequence {} is in the run twice", item.seq.value));
     }
     const auto size = static_cast<std::uint32_t>(text->tokens.size());
     result.tokens = std::min(item.tokens, size - text->taken);
