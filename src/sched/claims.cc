@@ -62,7 +62,7 @@ Rank Scheduler::State::rank(Slot slot) const {
 
   const Oldest& longest = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
   c.unserved = now - job.served;
-  c.passed_over = now - std::max(job.served, longest.served);
+  c.passed_over = now - std::max(job.served, longest.turn);
   const std::uint64_t own = std::uint64_t{1} << job.cls.value;
   c.others_wait = (classes_waiting & ~own) != 0;
   c.class_share = accounts.class_share(job.cls.value);

@@ -32,15 +32,15 @@ struct ClassSpec {
 
 // What a policy knows of one job that could be given prompt tokens now.
 struct Candidate {
-  bool started = false;             // It runs; else it waits for a sequence.
-  bool oldest = true;               // Of this member in this class: the longest unserved.
-  bool others_wait = false;         // Some other class has a candidate, too.
-  std::uint64_t arrival = 0;        // Order of arrival over all jobs.
-  Duration unserved{};              // Since it was submitted, or last given anything.
-  Duration passed_over{};           // The same, or since its member and class was, if less.
-  Duration slack{};                 // To its deadline, less what is predicted to be still needed.
-  bool has_deadline = false;        // Its class has a target for it.
-  bool late = false;                // The deadline has passed.
+  bool started = false;       // It runs; else it waits for a sequence.
+  bool oldest = true;         // Of this member in this class: the longest unserved.
+  bool others_wait = false;   // Some other class has a candidate, too.
+  std::uint64_t arrival = 0;  // Order of arrival over all jobs.
+  Duration unserved{};        // Since it was submitted, or last given anything.
+  Duration passed_over{};     // The same, or since its member and class had its turn, if less.
+  Duration slack{};           // To its deadline, less what is predicted to be still needed.
+  bool has_deadline = false;  // Its class has a target for it.
+  bool late = false;          // The deadline has passed.
   std::int64_t member_service = 0;  // Counter and outstanding prediction, divided by the weight.
   std::int64_t member_counter = 0;  // The counter alone.
   std::int64_t task_service = 0;    // Of the job's task, within the member.

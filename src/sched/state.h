@@ -93,12 +93,12 @@ struct Scheduler::State {
   std::vector<Future> futures;
   std::vector<ModelId> order;
   std::vector<Rank> model_ranks;
-  // By member and class: the job unserved longest, if the stamp is this plan's; and when any was
-  // last given something.
+  // By member and class: the job unserved longest, if the stamp is this plan's; and when one last
+  // began, or was served because it was due.
   struct Oldest {
     std::uint64_t plan = 0;
     Slot slot = kNoSlot;
-    Instant served{};
+    Instant turn{};
   };
   std::vector<Oldest> oldest;
   std::uint64_t classes_waiting = 0;  // A bit for each class with a claim.

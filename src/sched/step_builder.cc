@@ -154,6 +154,7 @@ class StepBuilder {
       const Job& job = s_.jobs[claim.slot];
       if (job.at == Job::At::Running) {
         if (!add_chunk(claim.slot)) return;
+        if (s_.policy->is_due(renewed)) took_turn(job);
       } else if (open) {
         open = serve_waiting(claim);
       }
@@ -170,6 +171,11 @@ class StepBuilder {
     if (s_.claims.empty()) return true;
     const auto& [rank, slot] = s_.claims.front();
     return !s_.policy->presses(rank) && s_.accounts[s_.jobs[slot].member].running > 0;
+  }
+
+  // Of those that are due, each member and class has its turn.
+  void took_turn(const Job& job) {
+    s_.oldest[std::size_t{job.member} * s_.options.classes.size() + job.cls.value].turn = s_.now;
   }
 
   void push_claim(Scheduler::State::Claim claim) {
@@ -191,6 +197,7 @@ class StepBuilder {
     switch (running() < s_.options.running_max ? start(claim.slot) : Outcome::NoRoom) {
       case Outcome::NoRoom: return false;
       case Outcome::Served:
+        if (s_.traits.by_time) took_turn(job);
         if (was_suspect) return false;
         break;
       case Outcome::PassedOver: break;
@@ -253,9 +260,6 @@ class StepBuilder {
     ++job.unanswered;
     job.in_step = step_;
     job.served = s_.now;
-    if (s_.traits.by_time)
-      s_.oldest[std::size_t{job.member} * s_.options.classes.size() + job.cls.value].served =
-          s_.now;
     tokens_left_ -= tokens;
     out_.items.push_back(StepItem{job.id, job.seq, tokens});
     return true;
