@@ -71,8 +71,9 @@ class Once(unittest.TestCase):
         cls.server.stop()
 
     def chat(self, *flags, stdin=None):
+        nothing = subprocess.DEVNULL if stdin is None else None
         return subprocess.run([BINARY, "chat", "--server", self.server.url, *flags], input=stdin, text=True,
-                              stdin=subprocess.DEVNULL if stdin is None else None, capture_output=True, timeout=PATIENCE)
+                              stdin=nothing, capture_output=True, timeout=PATIENCE)
 
     def test_one_question(self):
         done = self.chat("-m", QUESTION)
@@ -170,12 +171,14 @@ class SlowServer:
                     if line.lower().startswith(b"content-length:"):
                         length = int(line.split(b":")[1])
                 self.bodies.append(json.loads(reader.read(length)))
-                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + self.event("slowly"))
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                connection.sendall(self.event("slowly"))
                 if number == 0:
                     if reader.read() == b"":
                         self.left.set()
                 else:
-                    connection.sendall(self.event(" but surely\x1b[2J") + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+                    connection.sendall(self.event(" but surely\x1b[2J"))
+                    connection.sendall(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
 
 class Interrupt(unittest.TestCase):

@@ -3,10 +3,15 @@ import asyncio
 import base64
 import json
 import math
+import os
+import pathlib
+import shutil
 import struct
+import tempfile
 import unittest
 
-from lares_server import Server, chat_body, stream
+from gguf_files import write_tiny_bert
+from lares_server import STARTER, Server, chat_body, stream
 
 
 def dot(a, b):
@@ -59,7 +64,8 @@ class Embeddings(unittest.TestCase):
 
     def test_ollama(self):
         vector = self.embed({"input": "turn on the light"})["data"][0]["embedding"]
-        answer = self.embed({"model": "starter-chat:latest", "input": ["turn on the light", "hello"]}, "/api/embed")
+        answer = self.embed({"model": "starter-chat:latest", "input": ["turn on the light", "hello"]},
+                            "/api/embed")
         self.assertEqual(answer["model"], "starter-chat")
         self.assertEqual(len(answer["embeddings"]), 2)
         self.assertGreater(answer["prompt_eval_count"], 0)
@@ -90,10 +96,12 @@ class Embeddings(unittest.TestCase):
         self.assertEqual(status, 413)
 
     def test_a_thousand_texts_while_a_chat_streams(self):
-        texts = [f"note {i}: the {'kitchen' if i % 2 else 'bath'} light is {'on' if i % 3 else 'off'}" for i in range(1000)]
+        texts = [f"note {i}: the {'kitchen' if i % 2 else 'bath'} light is {'on' if i % 3 else 'off'}"
+                 for i in range(1000)]
+        body = chat_body("Tell me a story", max_tokens=200, ignore_eos=True)
 
         async def both():
-            asked = asyncio.create_task(stream(self.server, chat_body("Tell me a story", max_tokens=200, ignore_eos=True)))
+            asked = asyncio.create_task(stream(self.server, body))
             answer = await asyncio.to_thread(self.embed, {"input": texts})
             return await asked, answer
         chat, answer = asyncio.run(both())
@@ -104,6 +112,43 @@ class Embeddings(unittest.TestCase):
         self.assertGreater(dot(alone, answer["data"][500]["embedding"]), 0.999)
         classes = lambda: [row["key"] for row in json.loads(self.server.get("/v1/usage?by=class")[1])["data"]]
         self.server.wait_for(lambda: "embedding" in classes(), "in the ledger")
+
+
+class Bert(unittest.TestCase):
+    def test_a_bert_reads_whole_texts_and_refuses_longer_ones(self):
+        llama = pathlib.Path(os.environ.get("LARES_LLAMA_DIR", "/nowhere"))
+        vocabulary = llama / "src" / "models" / "ggml-vocab-bert-bge.gguf"
+        if not vocabulary.exists():
+            self.skipTest("llama.cpp's vocabularies are not here (LARES_LLAMA_DIR)")
+        folder = tempfile.mkdtemp(prefix="lares-bert-")
+        self.addCleanup(shutil.rmtree, folder)
+        # The noise repeats after 4,096 values, no multiple of the width: no two words look alike.
+        write_tiny_bert(vocabulary, f"{folder}/starter-embed.gguf", width=36)
+        shutil.copy(pathlib.Path(STARTER) / "chat" / "starter-chat-q8_0.gguf", f"{folder}/chat.gguf")
+        with Server(models=folder) as server:
+            def embed(body, path="/v1/embeddings"):
+                return server.post(path, body)
+            status, answer = embed({"input": ["turn on the light", "what a day", "turn on the light"]})
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["model"], "starter-embed")
+            first, other, again = (item["embedding"] for item in answer["data"])
+            self.assertEqual(len(first), 36)
+            self.assertGreater(dot(first, again), 0.9999)
+            self.assertLess(dot(first, other), 0.9999)
+            # The beginning and end marks count.
+            status, answer = embed({"input": "hello"})
+            self.assertEqual(answer["usage"]["prompt_tokens"], 3)
+            status, answer = embed({"input": "hello " * 127})
+            self.assertEqual((status, answer["error"]["code"]), (400, "context_length_exceeded"))
+            self.assertIn("128", answer["error"]["message"])
+            self.assertEqual(embed({"input": "hello " * 126})[0], 200)
+            status, answer = embed({"model": "starter-embed", "input": "hello " * 500}, "/api/embed")
+            self.assertEqual((status, answer["prompt_eval_count"]), (200, 128))
+            status, answer = server.chat("hello", model="starter-embed")
+            self.assertEqual((status, answer["error"]["code"]), (400, "model_cannot_generate"))
+            self.assertEqual(server.chat("How many grams are in 3 kilograms?", model="chat")[0], 200)
+            state = {m["id"]: m["state"] for m in json.loads(server.get("/v1/models")[1])["data"]}
+            self.assertEqual(state, {"chat": "ready", "starter-embed": "ready"})
 
 
 if __name__ == "__main__":

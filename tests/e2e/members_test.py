@@ -7,6 +7,9 @@ import unittest
 from lares_server import BINARY, PATIENCE, Server, chat_body, stream
 
 
+LONG = chat_body("Tell me a story", max_tokens=1800, ignore_eos=True)
+
+
 def bearer(key):
     return {"Authorization": f"Bearer {key}"}
 
@@ -18,8 +21,8 @@ class Network(unittest.TestCase):
 
         def prepare(data):
             for name, *flags in (["ana", "--class", "chat", "--class", "voice"], ["ben"], ["eve", "--admin"]):
-                done = subprocess.run([BINARY, "member", "add", name, *flags, "--data", data], capture_output=True,
-                                      text=True, timeout=PATIENCE, check=True)
+                done = subprocess.run([BINARY, "member", "add", name, *flags, "--data", data],
+                                      capture_output=True, text=True, timeout=PATIENCE, check=True)
                 cls.keys[name] = done.stdout.strip()
         cls.server = Server("--listen", "0.0.0.0:0", prepare=prepare)
 
@@ -77,8 +80,7 @@ class Network(unittest.TestCase):
             if got.chunks == 3:
                 for key in ("ben", "ana"):
                     statuses.append(self.ask(key, "DELETE", f"/v1/chat/completions/{got.id}")[0])
-        got = asyncio.run(stream(self.server, chat_body("Tell me a story", max_tokens=1800, ignore_eos=True), cancel,
-                                 headers=bearer(self.keys["ana"])))
+        got = asyncio.run(stream(self.server, LONG, cancel, headers=bearer(self.keys["ana"])))
         self.assertEqual(statuses[:2], [404, 200])
         self.assertEqual(got.error["code"], "cancelled")
 
@@ -88,8 +90,7 @@ class Network(unittest.TestCase):
         def remove(got):
             if got.chunks == 3:
                 self.server.lares("member", "remove", "dan")
-        got = asyncio.run(stream(self.server, chat_body("Tell me a story", max_tokens=1800, ignore_eos=True), remove,
-                                 headers=bearer(key)))
+        got = asyncio.run(stream(self.server, LONG, remove, headers=bearer(key)))
         self.assertEqual(got.error["code"], "key_removed")
         self.assertFalse(got.done)
         self.assertEqual(self.ask(key, "GET", "/v1/models")[:2], (401, "invalid_api_key"))
@@ -115,7 +116,8 @@ class Loopback(unittest.TestCase):
             self.assertEqual(server.request("GET", "/v1/models", headers=bearer("sk-none"))[0], 200)
             forwarded = {"X-Forwarded-For": "10.0.0.1"}
             self.assertEqual(server.request("GET", "/v1/models", headers=forwarded)[0], 403)
-            self.assertEqual(server.request("GET", "/v1/models", headers={**forwarded, **bearer(key)})[0], 200)
+            both = {**forwarded, **bearer(key)}
+            self.assertEqual(server.request("GET", "/v1/models", headers=both)[0], 200)
 
 
 class Failed(unittest.TestCase):
