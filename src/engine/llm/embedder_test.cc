@@ -2,6 +2,7 @@
 #include "engine/llm/embedder.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -125,6 +126,18 @@ TEST_F(EmbedderTest, SharesItsWeightsWithTheChat) {
   ASSERT_TRUE(engine_->unload(ModelId{4}));
   EXPECT_EQ(embed(tokens(40), 40), before);
   EXPECT_EQ(engine_->save(kModel, SeqId{0}).error().code, Code::Unsupported);
+}
+
+TEST_F(EmbedderTest, AnotherFileAtTheSamePathIsAnotherModel) {
+  const std::string path = test_file("replaced.gguf");
+  std::filesystem::copy_file(kStarter, path);
+  load(path);
+  const std::string architecture = loaded_.info.architecture;
+  write_tiny_mamba(kStarter, path + ".new");
+  std::filesystem::rename(path + ".new", path);
+  load_as(path, ModelId{4}, true);
+  EXPECT_EQ(loaded_.info.architecture, "mamba");
+  EXPECT_NE(architecture, "mamba");
 }
 
 TEST_F(EmbedderTest, BertReadsAWholeTextHoweverItIsCut) {

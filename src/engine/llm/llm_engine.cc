@@ -1,5 +1,7 @@
 #include "engine/llm/llm_engine.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -15,6 +17,14 @@ constexpr std::uint32_t kSequencesMax = 256;  // llama.cpp's LLAMA_MAX_SEQ.
 
 Instant clock_now() {
   return Instant(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// Another one once another file stands at this path.
+std::string file_identity(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return path;
+  return fmt::format("{}:{}:{}:{}.{}", path, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
 }
 
 }  // namespace
@@ -48,7 +58,8 @@ Result<Model*> LlmEngine::find(ModelId model) const {
 }
 
 Result<std::shared_ptr<llama_model>> LlmEngine::weights(const engine::LoadSpec& spec) {
-  std::weak_ptr<llama_model>& known = weights_[spec.path];
+  std::erase_if(weights_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<llama_model>& known = weights_[file_identity(spec.path)];
   if (auto shared = known.lock()) return shared;
   TRY_VOID(check_model_file(spec.path));
   clear_backend_error();

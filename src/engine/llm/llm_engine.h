@@ -70,7 +70,7 @@ class LlmEngine : public engine::Engine {
   ThreadGovernor governor_;
   mutable std::mutex mutex_;  // Guards the map, not the models.
   std::map<ModelId, Resident> models_;
-  // By path: text and embeddings of one model share its weights. The loading thread's alone.
+  // By file: text and embeddings of one model share its weights. The loading thread's alone.
   std::map<std::string, std::weak_ptr<llama_model>> weights_;
 };
 
