@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "app/chat_command.h"
+#include "app/doctor_command.h"
 #include "app/member_command.h"
 #include "app/model_command.h"
 #include "app/serve_command.h"
@@ -25,11 +26,12 @@ constexpr std::string_view kHelp =
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares model ...        models: list, show, add, remove\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
+    "  lares doctor [FLAGS]   what the configuration promises on this machine: --json\n"
     "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 8> kVerbs{"serve", "chat",     "member", "model",
+constexpr std::array<std::string_view, 9> kVerbs{"serve", "chat",     "member", "model",  "doctor",
                                                  "usage", "simulate", "help",   "version"};
 
 // Our own binary, however it was called: the workers are started from it.
@@ -45,6 +47,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "chat") return lares::app::run_chat_command(arguments);
   if (verb == "member") return lares::app::run_member_command(arguments);
   if (verb == "model") return lares::app::run_model_command(arguments, own_path());
+  if (verb == "doctor") return lares::app::run_doctor_command(arguments);
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);
   if (verb == "version" || verb == "--version") {

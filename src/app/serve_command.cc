@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "app/config.h"
+#include "app/doctor_command.h"
 #include "app/served_models.h"
 #include "app/settings.h"
 #include "core/log.h"
@@ -62,17 +63,7 @@ LogLevel level_of(std::string_view name) {
 
 server::LoopOptions loop_options(const Config& config, std::vector<server::ModelEntry> models) {
   server::LoopOptions options;
-  options.scheduler.policy = config.policy;
-  options.scheduler.jobs_max = config.jobs;
-  options.scheduler.running_max = config.sequences;
-  options.scheduler.step_tokens = config.step_tokens;
-  options.scheduler.runs_in_flight = config.runs_in_flight;
-  options.scheduler.slice = config.slice;
-  options.scheduler.slice_alone = config.slice_alone;
-  options.scheduler.tuning.guard = config.guard;
-  for (const std::string& name : config.classes)
-    options.scheduler.classes.push_back(class_spec(config, name));
-  options.scheduler.cache_tokens = config.cache_tokens;
+  options.scheduler = scheduler_options(config);
   options.models = std::move(models);
   options.default_model = config.default_model;
   options.classes = config.classes;

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "app/config.h"
+#include "app/doctor_command.h"
 #include "app/scenario.h"
 #include "core/text.h"
 #include "sched/classes.h"
@@ -163,7 +165,10 @@ std::vector<std::string> split(std::string_view list) {
 
 Result<> run(const Flags& flags) {
   const sim::Trace trace = TRY(workload(flags));
-  sim::SimulatedDevice device = TRY(sim::find_device(value(flags, "--device", "two-core-0.1b")));
+  const std::string name = value(flags, "--device", "two-core-0.1b");
+  sim::SimulatedDevice device =
+      name == "this" ? device_of_this_machine(value(flags, "--data", default_data_folder()))
+                     : TRY(sim::find_device(name));
   sim::SimulateOptions options;
   options.check = flags.contains("--check");
   options.scheduler.classes = sched::household_classes();

@@ -112,6 +112,18 @@ class Scheduler {
   };
   [[nodiscard]] std::vector<MemberUse> members() const;
 
+  // Why a job waits, beside those that go before it.
+  enum class Why : std::uint8_t { Order, Memory, ModelLoads, OwnLimit };
+  struct Place {
+    JobId job;
+    std::uint32_t position = 0;   // Jobs that go before it.
+    std::uint32_t ahead_own = 0;  // Of its own member's.
+    Why why = Why::Order;
+    Duration estimate{};  // Until it begins, from what is ahead and recent prices.
+  };
+  // All that wait, first to go first. For people: linear in them, and sorts.
+  [[nodiscard]] std::vector<Place> queue();
+
   // Asserts the invariants; the simulator and the tests call it after every step.
   //   1. Every pool's ledger adds up (KvPool::check), and a running job holds blocks for every
   //      token planned for it.

@@ -47,7 +47,8 @@ struct Generation {
   std::string model;   // Name as asked for; "" or "default" is the first that can.
   MemberShare member;  // Who asked, as it was then.
   std::string cls = "chat";
-  TaskId task;  // Groups an agent's calls (X-Lares-Task); 0 = none.
+  std::string supersede{};  // Cancels the member's older requests with the same key; "" = none.
+  TaskId task{};            // Groups an agent's calls (X-Lares-Task); 0 = none.
   std::variant<ChatPrompt, TextPrompt, TokenPrompt, EmbedPrompt> prompt;
   engine::Sampling sampling;  // seed and choice are filled in by the loop.
   std::optional<std::uint64_t> seed;

@@ -33,6 +33,20 @@ std::int64_t unix_ms() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+std::string reason_of(const sched::Scheduler::Place& place) {
+  using Why = sched::Scheduler::Why;
+  switch (place.why) {
+    case Why::ModelLoads: return "loading model";
+    case Why::OwnLimit: return "as many of your own run as your limit allows";
+    case Why::Memory: return "waiting for memory";
+    case Why::Order: break;
+  }
+  if (place.position == 0) return "next";
+  if (place.ahead_own == place.position)
+    return fmt::format("behind {} of your own", place.ahead_own);
+  return fmt::format("behind {}, {} of them your own", place.position, place.ahead_own);
+}
+
 std::string_view name_of(ModelState::At at) {
   switch (at) {
     case ModelState::At::Probing: return "probing";
@@ -211,6 +225,7 @@ void LoopCore::post(Command command) {
     const std::lock_guard lock(inbox_mutex_);
     if (closed_) {
       if (auto* submitted = std::get_if<SubmitCommand>(&command)) turn_away(*submitted);
+      if (auto* asked = std::get_if<QueueCommand>(&command)) asked->done({});
       return;
     }
     first = inbox_.empty();
@@ -244,6 +259,10 @@ JobId LoopCore::submit(Generation generation, std::shared_ptr<GenerationSink> si
   return id;
 }
 
+void LoopCore::queue(std::function<void(std::vector<QueueEntry>)> done) {
+  post(QueueCommand{std::move(done)});
+}
+
 bool LoopCore::cancel(JobId job) {
   {
     const std::lock_guard lock(snapshot_mutex_);
@@ -261,6 +280,7 @@ void LoopCore::stop() {
   closed_ = true;
   for (Command& command : inbox_) {
     if (auto* submitted = std::get_if<SubmitCommand>(&command)) turn_away(*submitted);
+    if (auto* asked = std::get_if<QueueCommand>(&command)) asked->done({});
   }
   inbox_.clear();
 }
@@ -282,6 +302,7 @@ ServiceStatus LoopCore::status() const {
 
 void LoopCore::on(SubmitCommand command) {
   if (stopping_) return turn_away(command);
+  supersede(command.generation);
   Request& request = requests_[command.id];
   request.id = command.id;
   request.generation = std::move(command.generation);
@@ -289,6 +310,52 @@ void LoopCore::on(SubmitCommand command) {
   request.accepted_at = command.at;
   request.accepted_unix_ms = command.unix_ms;
   begin(request);
+}
+
+void LoopCore::supersede(const Generation& newer) {
+  if (newer.supersede.empty()) return;
+  std::vector<JobId> older;
+  for (const auto& [id, request] : requests_) {
+    const Generation& other = request.generation;
+    if (other.member.id == newer.member.id && other.supersede == newer.supersede)
+      older.push_back(id);
+  }
+  for (const JobId id : older) {
+    end_request(id, store::Outcome::Cancelled,
+                Error{Code::Conflict,
+                      "a newer request with the same X-Lares-Supersede took its "
+                      "place"},
+                "superseded");
+  }
+}
+
+void LoopCore::on(QueueCommand command) {
+  std::vector<QueueEntry> entries;
+  std::map<JobId, std::size_t> by_request;
+  for (const auto& [id, request] : requests_) {
+    by_request[id] = entries.size();
+    QueueEntry& e = entries.emplace_back();
+    e.id = id;
+    e.member = request.generation.member.id;
+    e.cls = request.generation.cls;
+    e.model = request.at == Request::At::Model ? request.generation.model
+                                               : models_[request.model].entry.name;
+    e.running = request.first_run_at.has_value();
+    e.waited = now() - request.accepted_at;
+    e.prompt_tokens = request.prompt_tokens;
+    e.output_tokens = request.usage.output_tokens;
+    if (!e.running) e.reason = "its prompt is being prepared";
+  }
+  for (const sched::Scheduler::Place& place : scheduler_.queue()) {
+    const auto choice = choices_.find(place.job);
+    if (choice == choices_.end()) continue;
+    QueueEntry& e = entries[by_request.at(choice->second.first)];
+    if (e.running) continue;  // Another of its choices runs already.
+    e.position = place.position;
+    e.estimate = place.estimate;
+    e.reason = reason_of(place);
+  }
+  command.done(std::move(entries));
 }
 
 void LoopCore::on(CancelCommand command) {

@@ -65,6 +65,7 @@ class LoopCore final : public Service {
   bool cancel(JobId job) override;
   void stop() override;
   void set_models(const std::vector<ModelEntry>& models) override;
+  void queue(std::function<void(std::vector<QueueEntry>)> done) override;
   [[nodiscard]] std::vector<ModelStatus> models() const override;
   [[nodiscard]] ServiceStatus status() const override;
 
@@ -77,10 +78,11 @@ class LoopCore final : public Service {
   struct CancelCommand { JobId id; };
   struct ProbedCommand { std::uint32_t model; Result<engine::ModelInfo> info; };
   struct ModelsCommand { std::vector<ModelEntry> models; };
+  struct QueueCommand { std::function<void(std::vector<QueueEntry>)> done; };
   struct StopCommand {};
   // clang-format on
-  using Command =
-      std::variant<SubmitCommand, CancelCommand, ProbedCommand, ModelsCommand, StopCommand>;
+  using Command = std::variant<SubmitCommand, CancelCommand, QueueCommand, ProbedCommand,
+                               ModelsCommand, StopCommand>;
 
   // A worker that keeps dying right after its start is started again ever more slowly.
   struct Restart {
@@ -101,6 +103,8 @@ class LoopCore final : public Service {
   void on(ProbedCommand command);
   void on(ModelsCommand command);
   void on(StopCommand command);
+  void on(QueueCommand command);
+  void supersede(const Generation& newer);
   void decide();
   void write_event_log();
   void publish();

@@ -14,6 +14,7 @@
 #include "server/openai_request.h"
 #include "server/openai_sink.h"
 #include "server/usage_reader.h"
+#include "server/work_headers.h"
 
 namespace lares::server {
 namespace {
@@ -63,10 +64,11 @@ class Routes {
   void ready(const std::shared_ptr<Answer>& answer, std::string_view id);
   void metrics_text(const std::shared_ptr<Answer>& answer, std::string_view id);
   void usage(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void queue(const std::shared_ptr<Answer>& answer, std::string_view id);
   void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 16> kRoutes;
+  static const std::array<Route, 17> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -78,7 +80,7 @@ class Routes {
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 16> Routes::kRoutes = {{
+const std::array<Route, 17> Routes::kRoutes = {{
     {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
@@ -91,6 +93,7 @@ const std::array<Route, 16> Routes::kRoutes = {{
     {"GET", "/v1/models", &Routes::models},
     {"GET", "/v1/models/{id}", &Routes::model},
     {"GET", "/v1/usage", &Routes::usage},
+    {"GET", "/v1/queue", &Routes::queue},
     {"GET", "/healthz", &Routes::health, Need::Nothing},
     {"GET", "/health", &Routes::health, Need::Nothing},
     {"GET", "/readyz", &Routes::ready, Need::Nothing},
@@ -229,6 +232,8 @@ void Routes::generate(OpenAiForm form, const std::shared_ptr<Answer>& answer) {
   auto cls = class_for(*answer->caller(), answer->request());
   if (!cls) return answer->fail(cls.error());
   parsed->generation.cls = std::move(*cls);
+  if (auto read = read_work_headers(answer->request(), parsed->generation); !read)
+    return answer->fail(read.error());
   ReplyHead head;
   head.created = options_.unix_seconds();
   head.fingerprint = options_.fingerprint;
@@ -256,6 +261,8 @@ void Routes::embed(EmbedForm form, const std::shared_ptr<Answer>& answer) {
   auto parsed = parse_embed_request(form, answer->request().body, options_.defaults.json_depth);
   if (!parsed) return answer->respond(embed_error(form, parsed.error()));
   parsed->generation.cls = std::move(*cls);
+  if (auto read = read_work_headers(answer->request(), parsed->generation); !read)
+    return answer->respond(embed_error(form, read.error()));
   const auto sink = std::make_shared<EmbedSink>(answer, *parsed, options_.now);
   const JobId job = jobs_->submit(std::move(parsed->generation), sink, answer->caller());
   answer->on_disconnect([this, job] { jobs_->client_left(job); });
@@ -334,6 +341,13 @@ void Routes::metrics_text(const std::shared_ptr<Answer>& answer, std::string_vie
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = metrics_.text();
   answer->respond(std::move(response));
+}
+
+void Routes::queue(const std::shared_ptr<Answer>& answer, std::string_view) {
+  service_.queue([answer](const std::vector<QueueEntry>& entries) {
+    const store::Member& member = answer->caller()->member;
+    answer->respond(json_response(queue_json(entries, member.share.id, member.admin)));
+  });
 }
 
 void Routes::usage(const std::shared_ptr<Answer>& answer, std::string_view) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "core/result.h"
 #include "core/types.h"
 #include "server/generation.h"
+#include "server/queue.h"
 
 namespace lares::server {
 
@@ -52,6 +54,8 @@ class Service {
   // What to serve from now on. Entries that are not among them any more are found by nobody, and
   // leave the device once their last request has ended; entries that stay are not touched.
   virtual void set_models(const std::vector<ModelEntry>& /*models*/) {}
+  // Who waits and runs; handed over on the core's thread, soon.
+  virtual void queue(std::function<void(std::vector<QueueEntry>)> done) { done({}); }
   [[nodiscard]] virtual std::vector<ModelStatus> models() const = 0;
   [[nodiscard]] virtual ServiceStatus status() const = 0;
 };

@@ -1,0 +1,49 @@
+#include "server/queue.h"
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+
+namespace lares::server {
+namespace {
+
+double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  append_json_escaped(out, is_utf8(text) ? text : utf8_sanitised(text));
+  return out + '"';
+}
+
+std::string entry_json(const QueueEntry& e) {
+  std::string out = fmt::format(
+      R"({{"id":{},"state":"{}","class":{},"model":{},"waited_s":{:.3f},"prompt_tokens":{},)"
+      R"("output_tokens":{})",
+      quoted(fmt::format("{}", e.id.value)), e.running ? "running" : "queued", quoted(e.cls),
+      quoted(e.model), seconds(e.waited), e.prompt_tokens, e.output_tokens);
+  if (!e.running) {
+    out += fmt::format(R"(,"position":{},"reason":{},"estimate_s":{:.3f})", e.position,
+                       quoted(e.reason), seconds(e.estimate));
+  }
+  return out + '}';
+}
+
+}  // namespace
+
+std::string queue_json(const std::vector<QueueEntry>& entries, MemberId caller, bool admin) {
+  std::string own;
+  std::uint32_t others_waiting = 0, others_running = 0;
+  for (const QueueEntry& e : entries) {
+    if (admin || e.member == caller) {
+      own += (own.empty() ? "" : ",") + entry_json(e);
+    } else {
+      ++(e.running ? others_running : others_waiting);
+    }
+  }
+  return fmt::format(R"({{"object":"queue","jobs":[{}],"others":{{"queued":{},"running":{}}}}})",
+                     own, others_waiting, others_running);
+}
+
+}  // namespace lares::server

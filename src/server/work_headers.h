@@ -1,0 +1,20 @@
+// What a request says about its work in headers, whichever API its body speaks:
+//
+//   X-Lares-Task: ID         groups an agent's calls; within a member tasks share fairly
+//   X-Lares-Supersede: KEY   cancels the member's older requests with that key (a longer prefix
+//   typed,
+//                            a voice command spoken over)
+#pragma once
+
+#include <tl/expected.hpp>
+
+#include "server/errors.h"
+#include "server/generation.h"
+#include "server/http.h"
+
+namespace lares::server {
+
+// Stable codes: `task_too_long`, `supersede_too_long`.
+tl::expected<void, ApiError> read_work_headers(const HttpRequest& request, Generation& generation);
+
+}  // namespace lares::server
