@@ -24,6 +24,9 @@ bool Scheduler::State::may_run(const Job& job) const {
 void Scheduler::State::find_oldest() {
   oldest.resize(std::size_t{accounts.size()} * options.classes.size());
   classes_waiting = 0;
+  class_shares.clear();
+  for (std::uint32_t c = 0; c < options.classes.size(); ++c)
+    class_shares.push_back(accounts.class_share(c));
   const auto order = [this](const Job& job) {
     const bool overdue = job.at == Job::At::Waiting &&
                          now - job.served > options.classes[job.cls.value].longest_wait;
@@ -65,7 +68,7 @@ Rank Scheduler::State::rank(Slot slot) const {
   c.passed_over = now - std::max(job.served, longest.turn);
   const std::uint64_t own = std::uint64_t{1} << job.cls.value;
   c.others_wait = (classes_waiting & ~own) != 0;
-  c.class_share = accounts.class_share(job.cls.value);
+  c.class_share = class_shares[job.cls.value];
   c.oldest = longest.plan == plans && longest.slot == slot;
   const Duration target =
       spec.first_target > Duration{} ? spec.first_target : spec.completion_target;

@@ -51,16 +51,16 @@ std::int64_t CostTable::curve(std::uint32_t tokens) const {
   if (tokens == 0) return 0;
   const auto below =
       std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(tokens)) - 1, kKnots - 2);
-  const std::int64_t width = knot_tokens(below);  // To the next knot.
   const std::int64_t over = std::int64_t{tokens} - knot_tokens(below);
-  return knots_[below] + (knots_[below + 1] - knots_[below]) * over / width;
+  return knots_[below] + (((knots_[below + 1] - knots_[below]) * over) >> below);
 }
 
 Duration CostTable::time(const StepShape& shape) const {
   if (shape.tokens == 0) return {};
   const auto attended = static_cast<std::int64_t>(shape.attended);
-  std::int64_t ns = curve(shape.tokens) + attended * attended_ps / 1000;
-  ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
+  std::int64_t ns = curve(shape.tokens);
+  if (attended_ps != 0) ns += attended * attended_ps / 1000;
+  if (span_ps != 0) ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
   if (shape.prompt > 0) ns += prompt_pass_ns;
   return Duration(ns);
 }

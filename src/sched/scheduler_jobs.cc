@@ -124,22 +124,24 @@ void Scheduler::State::charge(Model& m, const Unanswered& run, const Stepped& ev
   if (did == 0) return;
   const std::int64_t took = event.took.count();
   const std::int64_t predicted = std::max<std::int64_t>(m.cost.time(shape).count(), 1);
-  const auto marginal = [&](const PlannedItem& item, const ItemDone& done) {
-    StepShape rest = shape;
-    rest.tokens -= done.tokens;
-    if (item.tokens > 1) rest.prompt -= done.tokens;
-    rest.attended -= attended_by(item.from, done.tokens);
-    return scaled(predicted - m.cost.time(rest).count(), took, predicted);
-  };
+  marginal_costs.clear();
   std::int64_t marginals = 0;
   for (std::size_t i = 0; i < run.items.size(); ++i) {
-    if (event.items[i].tokens > 0) marginals += marginal(run.items[i], event.items[i]);
+    const PlannedItem& item = run.items[i];
+    const std::uint32_t done = event.items[i].tokens;
+    StepShape rest = shape;
+    rest.tokens -= done;
+    if (item.tokens > 1) rest.prompt -= done;
+    rest.attended -= attended_by(item.from, done);
+    const std::int64_t alone = done == 0 ? 0 : predicted - m.cost.time(rest).count();
+    marginal_costs.push_back(scaled(alone, took, predicted));
+    marginals += marginal_costs.back();
   }
   const std::int64_t fixed = std::max<std::int64_t>(took - marginals, 0) / did;
   std::int64_t left = took;
   for (std::size_t i = 0; i < run.items.size(); ++i) {
     if (event.items[i].tokens == 0) continue;
-    std::int64_t share = marginal(run.items[i], event.items[i]) + fixed;
+    std::int64_t share = marginal_costs[i] + fixed;
     if (marginals > took) share = scaled(share, took, marginals);
     share = std::clamp<std::int64_t>(--did == 0 ? left : share, 0, left);
     left -= share;

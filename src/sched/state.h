@@ -87,6 +87,8 @@ struct Scheduler::State {
     Slot slot = kNoSlot;
   };
   std::vector<Claim> claims;
+  std::vector<std::int64_t> marginal_costs;
+  std::vector<std::uint32_t> class_shares;  // Of this plan.
   struct Future {
     std::uint32_t left = 0, tokens = 0;  // Output to come, cells now.
   };

@@ -130,6 +130,11 @@ class StepBuilder {
 
   // --- Claims ------------------------------------------------------------------------------------
 
+  void collect() {
+    if (!collected_) s_.collect_claims(m_);
+    collected_ = true;
+  }
+
   // Serves claims in the policy's order. Serving one can only move its member's others back, so a
   // rank is renewed when its turn comes.
   void serve_claims() {
@@ -141,11 +146,12 @@ class StepBuilder {
     bool open =
         running() == 0 || batching.admit_every <= 1 || m_.steps_since_look >= batching.admit_every;
     looked_ = open;
-    s_.collect_claims(m_);
+    collect();
     while (!s_.claims.empty() && tokens_left_ > 0) {
       std::ranges::pop_heap(s_.claims, std::greater<>{}, &Scheduler::State::Claim::rank);
       Scheduler::State::Claim claim = s_.claims.back();
       s_.claims.pop_back();
+      if (s_.jobs[claim.slot].in_step == step_) continue;  // A prompt of one token.
       const Rank renewed = s_.rank(claim.slot);
       if (renewed > claim.rank && !s_.claims.empty() && s_.claims.front().rank < renewed) {
         push_claim({renewed, claim.slot});
@@ -167,7 +173,7 @@ class StepBuilder {
     if (m_.cost.prompt_pass_ns == 0 || running() == 0) return false;
     const Duration step = m_.cost.time(record_->shape);
     if (step * m_.steps_since_prompt >= Duration(m_.cost.prompt_pass_ns) * 10) return false;
-    s_.collect_claims(m_);
+    collect();
     if (s_.claims.empty()) return true;
     const auto& [rank, slot] = s_.claims.front();
     return !s_.policy->presses(rank) && s_.accounts[s_.jobs[slot].member].running > 0;
@@ -292,6 +298,7 @@ class StepBuilder {
   void send_back(Slot victim) {
     const SeqId seq = s_.jobs[victim].seq;
     s_.step_back(m_, victim);
+    collected_ = false;
     drop(seq);
   }
 
@@ -304,7 +311,7 @@ class StepBuilder {
   // more step back for it, the most served first; unless all of them together would not do.
   void make_way() {
     if (!s_.traits.by_time) return;
-    s_.collect_claims(m_);
+    collect();
     if (s_.claims.empty()) return;
     const auto [rank, slot] = s_.claims.front();
     const Job& job = s_.jobs[slot];
@@ -453,6 +460,7 @@ class StepBuilder {
   std::uint64_t step_;
   std::uint32_t running_at_start_ = 0;
   bool looked_ = false;
+  bool collected_ = false;  // The claims are of now, as far as this model goes.
   Instant start_{};
   Duration budget_{};
 };
