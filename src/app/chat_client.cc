@@ -87,8 +87,7 @@ class EventReader {
 };
 
 // One event of the stream onto the answer.
-Result<> read_event(const std::string& data, ChatAnswer& answer,
-                    const std::function<void(std::string_view)>& on_text) {
+Result<> read_event(const std::string& data, ChatAnswer& answer, const OnPiece& on_piece) {
   const json::Value event = TRY(json::parse(data));
   if (auto error = error_in(event, 200)) return tl::unexpected(std::move(*error));
   const json::Value* choices = event.find("choices");
@@ -97,10 +96,14 @@ Result<> read_event(const std::string& data, ChatAnswer& answer,
   if (const std::string* finish = string_at(&list->front(), "finish_reason")) {
     answer.finish = *finish;
   }
-  const std::string* text = string_at(list->front().find("delta"), "content");
+  const json::Value* delta = list->front().find("delta");
+  if (const std::string* thought = string_at(delta, "reasoning_content")) {
+    on_piece(Said::Thought, *thought);
+  }
+  const std::string* text = string_at(delta, "content");
   if (text == nullptr || text->empty()) return {};
   answer.text += *text;
-  on_text(*text);
+  on_piece(Said::Text, *text);
   return {};
 }
 
@@ -248,8 +251,7 @@ Result<bool> ChatClient::exchange(const std::string& request, int& status,
   return true;
 }
 
-Result<ChatAnswer> ChatClient::ask(const std::string& body,
-                                   const std::function<void(std::string_view)>& on_text) const {
+Result<ChatAnswer> ChatClient::ask(const std::string& body, const OnPiece& on_piece) const {
   ChatAnswer answer;
   EventReader events;
   std::string refusal;
@@ -265,7 +267,7 @@ Result<ChatAnswer> ChatClient::ask(const std::string& body,
       if (*data == "[DONE]") {
         done = true;
       } else {
-        TRY_VOID(read_event(*data, answer, on_text));
+        TRY_VOID(read_event(*data, answer, on_piece));
       }
     }
     return {};

@@ -29,6 +29,10 @@ struct ChatAnswer {
   bool interrupted = false;  // By interrupt_fd; the server cancels what it was doing.
 };
 
+// What a piece of an answer is.
+enum class Said : std::uint8_t { Text, Thought };
+using OnPiece = std::function<void(Said, std::string_view)>;
+
 // Takes the bytes of an HTTP/1.1 answer as they come and gives its body out: chunks put together.
 class BodyReader {
  public:
@@ -53,10 +57,9 @@ class ChatClient {
  public:
   ChatClient(ServerAddress server, std::string key, std::string cls, int interrupt_fd);
 
-  // Sends `body` to /v1/chat/completions and hands each piece of text to `on_text`. Errors:
-  // Unavailable (no server there; says what to do), what the server answered, Corrupt.
-  Result<ChatAnswer> ask(const std::string& body,
-                         const std::function<void(std::string_view)>& on_text) const;
+  // Sends `body` to /v1/chat/completions and hands on each piece that comes. Errors: Unavailable
+  // (no server there; says what to do), what the server answered, Corrupt.
+  Result<ChatAnswer> ask(const std::string& body, const OnPiece& on_piece) const;
   // The body of GET `path`. Errors: Unavailable (no server there), what the server answered.
   Result<std::string> get(std::string_view path) const;
   // Names of the models.

@@ -54,7 +54,7 @@ TEST(BodyReader, LengthsAndOpenEnds) {
 
 TEST(ChatClient, NobodyThere) {
   const ChatClient client({"127.0.0.1", 1}, "", "", -1);
-  const auto answer = client.ask("{}", [](std::string_view) {});
+  const auto answer = client.ask("{}", [](Said, std::string_view) {});
   ASSERT_FALSE(answer);
   EXPECT_NE(answer.error().message.find("lares serve"), std::string::npos);
 }

@@ -269,11 +269,17 @@ class Chat {
   Result<bool> ask(const std::string& question) {
     session_.add("user", question);
     (void)interrupts_.take();
-    const auto show = [this](std::string_view text) {
+    Said last = Said::Text;
+    const auto show = [this, &last](Said said, std::string_view text) {
+      if (said == Said::Thought && !to_terminal_) return;  // A pipe gets the answer alone.
+      // What the model thinks is dim, and not remembered.
+      if (said != last) fmt::print("{}", said == Said::Thought ? "\x1b[2m" : "\x1b[22m\n");
+      last = said;
       fmt::print("{}", to_terminal_ ? terminal_safe(text) : std::string(text));
       std::fflush(stdout);
     };
     auto answer = client_.ask(session_.request_body(), show);
+    if (last == Said::Thought) fmt::print("\x1b[22m");
     if (!answer) {
       session_.drop_last();
       return tl::unexpected(std::move(answer.error()));

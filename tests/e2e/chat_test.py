@@ -155,8 +155,8 @@ class SlowServer:
         self.listener.close()
 
     @staticmethod
-    def event(text):
-        data = "data: " + json.dumps({"choices": [{"delta": {"content": text}}]}) + "\n\n"
+    def event(text, kind="content"):
+        data = "data: " + json.dumps({"choices": [{"delta": {kind: text}}]}) + "\n\n"
         return f"{len(data):x}\r\n{data}\r\n".encode()
 
     def serve(self):
@@ -177,6 +177,7 @@ class SlowServer:
                     if reader.read() == b"":
                         self.left.set()
                 else:
+                    connection.sendall(self.event("let me think", "reasoning_content"))
                     connection.sendall(self.event(" but surely\x1b[2J"))
                     connection.sendall(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
@@ -197,8 +198,10 @@ class Interrupt(unittest.TestCase):
         terminal.type("\x03")
         terminal.expect("> ")
         terminal.type("second\n")
+        terminal.expect("\x1b[2mlet me think\x1b[22m")  # A thought is dim, and not part of the answer.
         shown = terminal.expect("but surely")
         self.assertNotIn("\x1b", shown + terminal.expect("> "))
+        self.assertIn("saved 4 messages", terminal.ask("/save /dev/null"))
         terminal.type("/quit\n")
         self.assertEqual(terminal.end(), 0)
         self.assertEqual([m["content"] for m in server.bodies[1]["messages"]], ["first", "slowly", "second"])
