@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/constraint.h"
 #include "core/result.h"
 #include "core/types.h"
 
@@ -111,6 +112,7 @@ struct Open {
   std::optional<SeqId> from{};       // Take the first `from_tokens` of that sequence's KV.
   std::uint32_t from_tokens = 0;     // < tokens.size().
   Sampling sampling;
+  Constraint constraint{};  // What the output must follow; replayed over the output among `tokens`.
 };
 
 struct RunItem {

@@ -15,6 +15,7 @@
 #include "core/result.h"
 #include "core/types.h"
 #include "engine/engine.h"
+#include "text/text_engine.h"
 
 namespace lares::server {
 
@@ -23,6 +24,10 @@ struct ChatPrompt {
   std::string messages;
   std::string tools;    // JSON array or "".
   std::string options;  // JSON object for the template or "".
+  text::ToolChoice tool_choice = text::ToolChoice::Auto;
+  std::string tool_name;  // The tool that must be called; "" = any.
+  std::optional<bool> parallel_tool_calls;
+  std::string schema;  // JSON schema of the whole answer, or "".
 };
 struct TextPrompt {
   std::string text;
@@ -69,14 +74,24 @@ struct TokenLogprob {
   std::vector<TokenText> top;
 };
 
-enum class Finish : std::uint8_t { None, Stop, Length };
+enum class Finish : std::uint8_t { None, Stop, Length, ToolCalls };
+
+// New text of one tool call. The first delta of a call names it.
+struct CallDelta {
+  std::uint32_t index = 0;
+  std::string id{};  // With `name`, in the first delta alone.
+  std::string name{};
+  std::string arguments{};
+};
 
 // New text of one choice: whole code points only.
 struct TextDelta {
   std::uint32_t choice = 0;
-  std::string text;
+  std::string text{};
   std::vector<TokenLogprob> logprobs{};  // Of the tokens whose text this completes, if asked for.
   Finish finish = Finish::None;          // Set on a choice's last delta, whose text may be empty.
+  std::string reasoning{};               // What the model thought, kept apart from the text.
+  std::vector<CallDelta> calls{};
 };
 
 // The vector of one text, in all its dimensions and of length 1.

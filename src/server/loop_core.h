@@ -115,12 +115,12 @@ class LoopCore final : public Service {
   // loop_requests.cc: a request's way to the scheduler and out again.
   void begin(Request& request);
   void ask_text(Request& request);
-  void on_tokens(Request& request, std::vector<std::int32_t> tokens,
-                 std::vector<std::string> stops);
+  void on_tokens(Request& request, text::Rendered rendered);
   void schedule(Request& request);
   void tell_limits(const MemberShare& member);
   void accept(Request& request);
   void finish_choice(Request& request, std::uint32_t choice, Finish finish, sched::EndCause cause);
+  void tell_text(Request& request, std::uint32_t choice, TextDelta delta);
   void end_request(JobId id, store::Outcome outcome, std::optional<Error> error, std::string code);
   void fail_request(JobId id, Error error, std::string code);
   void tell(Request& request, GenerationEvent event);
@@ -137,7 +137,8 @@ class LoopCore final : public Service {
   // loop_embed.cc: texts to embed.
   std::optional<std::uint32_t> find_embedding_model(const std::string& name) const;
   void send_texts(Request& request, const EmbedPrompt& prompt);
-  bool on_text_tokens(Request& request, std::vector<std::int32_t> tokens);
+  [[nodiscard]] static bool more_texts(const Request& request);
+  void on_text_tokens(Request& request, std::vector<std::int32_t> tokens);
   std::optional<std::pair<Error, std::string>> check_text(const Request& request, std::size_t index,
                                                           std::vector<std::int32_t>& tokens) const;
   void schedule_texts_first(Request& request);
@@ -173,15 +174,23 @@ class LoopCore final : public Service {
   void perform(const sched::Reject& action);
   void to_device(const worker::Message& message);
 
-  // loop_text.cc: the text worker.
+  // loop_text.cc, loop_parse.cc: the text worker.
   void start_text();
   void read_text();
   void text_lost(const std::string& why);
   void check_text_limit();
   void ask_vocabulary(std::uint32_t model);
   void send_text_request(Request& request);
+  void send_text_job(const TextJob& job);
+  void ask_parser(Request& request, std::uint32_t choice);
+  void send_parse(Request& request, std::uint32_t choice);
+  void parse_failed(Request& request, std::uint32_t choice, const Error& error);
+  void give_up_parsing(Request& request, std::uint32_t choice);
+  void tell_parsed(Request& request, std::uint32_t choice, const text::ParsedChat& parsed);
+  std::optional<TextJob> take_text_job(std::uint64_t request);
   void handle(worker::VocabularyDone message);
   void handle(worker::TextDone message);
+  void handle(const worker::ChatParsed& message);
   void handle(const worker::TextFailed& message);
   void to_text(const worker::Message& message);
 
@@ -227,7 +236,8 @@ class LoopCore final : public Service {
   std::vector<EndedRow> ended_rows_;
   std::vector<worker::Message> messages_;
 
-  std::deque<JobId> text_queue_;  // Sent to the text worker, in order; front is being worked on.
+  std::deque<TextJob> text_queue_;  // Sent to the text worker, in order; front is worked on.
+  std::uint64_t text_number_ = 0;   // Which text worker this is: counts their starts.
   Instant text_since_{};
 
   std::vector<sched::Event> events_;  // For the next decision, with what their spans refer to:

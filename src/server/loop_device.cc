@@ -258,19 +258,21 @@ void LoopCore::on_token(Request& request, std::uint32_t index, const engine::Ite
       }
     }
   }
+  std::string_view piece = model.pieces->piece(item.token);
+  for (const text::ShownToken& shown : request.shown) {
+    if (shown.token == item.token) piece = shown.text;
+  }
   const auto made = static_cast<std::uint32_t>(choice.tokens.size()) - request.prompt_tokens;
   if (item.state == engine::ItemState::Ended) {
     choice.text.finish();
     finish_choice(request, index, Finish::Stop, sched::EndCause::Finished);
-  } else if (choice.text.push(model.pieces->piece(item.token), wanted ? &logprob : nullptr)) {
+  } else if (choice.text.push(piece, wanted ? &logprob : nullptr)) {
     finish_choice(request, index, Finish::Stop, sched::EndCause::Finished);
   } else if (made == request.output_max) {
     choice.text.finish();
     finish_choice(request, index, Finish::Length, sched::EndCause::Finished);
   } else if (choice.text.has_output()) {
-    TextDelta delta = choice.text.take();
-    delta.choice = index;
-    tell(request, std::move(delta));
+    tell_text(request, index, choice.text.take());
   }
 }
 
@@ -317,7 +319,8 @@ void LoopCore::perform(const sched::OpenSequence& action) {
                     .prompt_tokens = request.embeds()
                                          ? static_cast<std::uint32_t>(choice.tokens.size())
                                          : request.prompt_tokens,
-                    .sampling = choice.sampling};
+                    .sampling = choice.sampling,
+                    .constraint = request.constraint};
   if (action.from_tokens > 0) {
     open.from = action.from;
     open.from_tokens = action.from_tokens;

@@ -37,15 +37,19 @@ void LoopCore::send_texts(Request& request, const EmbedPrompt& prompt) {
   }
 }
 
-// One more text of the request. True if it was the last; the request may have failed then.
-bool LoopCore::on_text_tokens(Request& request, std::vector<std::int32_t> tokens) {
+// Whether the text worker has more of the request's texts to answer, after the next one.
+bool LoopCore::more_texts(const Request& request) {
+  const auto* prompt = std::get_if<EmbedPrompt>(&request.generation.prompt);
+  return prompt != nullptr && request.choices.size() + 1 < prompt->inputs.size();
+}
+
+// One more text of the request; the last may make it fail.
+void LoopCore::on_text_tokens(Request& request, std::vector<std::int32_t> tokens) {
   const auto& prompt = std::get<EmbedPrompt>(request.generation.prompt);
   const std::size_t index = request.choices.size();
   const auto* given = std::get_if<std::vector<std::int32_t>>(&prompt.inputs[index]);
   request.choices.emplace_back().tokens = given != nullptr ? *given : std::move(tokens);
-  if (request.choices.size() < prompt.inputs.size()) return false;
-  schedule_texts_first(request);
-  return true;
+  if (request.choices.size() == prompt.inputs.size()) schedule_texts_first(request);
 }
 
 // What is wrong with one text of a request, if anything; cuts it where that is wanted.

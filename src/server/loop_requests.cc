@@ -110,7 +110,7 @@ void LoopCore::ask_text(Request& request) {
   ask_vocabulary(request.model);
   std::size_t bytes = 0;
   if (const auto* chat = std::get_if<ChatPrompt>(&request.generation.prompt)) {
-    bytes = chat->messages.size() + chat->tools.size();
+    bytes = chat->messages.size() + chat->tools.size() + chat->schema.size();
   } else if (const auto* text = std::get_if<TextPrompt>(&request.generation.prompt)) {
     bytes = text->text.size();
   } else if (const auto* embed = std::get_if<EmbedPrompt>(&request.generation.prompt)) {
@@ -125,13 +125,11 @@ void LoopCore::ask_text(Request& request) {
                                           options_.prompt_bytes_max)},
         "prompt_too_large");
   }
-  if (text_queue_.empty()) text_since_ = now();
-  text_queue_.push_back(request.id);
-  send_text_request(request);
+  send_text_job({request.id});
 }
 
-void LoopCore::on_tokens(Request& request, std::vector<std::int32_t> tokens,
-                         std::vector<std::string> stops) {
+void LoopCore::on_tokens(Request& request, text::Rendered rendered) {
+  std::vector<std::int32_t>& tokens = rendered.tokens;
   const ModelState& model = models_[request.model];
   const Generation& g = request.generation;
   request.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
@@ -166,13 +164,16 @@ void LoopCore::on_tokens(Request& request, std::vector<std::int32_t> tokens,
     Choice& choice = request.choices[i];
     choice.tokens = i + 1 < g.n ? tokens : std::move(tokens);
     std::vector<std::string> all = g.stop;
-    all.insert(all.end(), stops.begin(), stops.end());
+    all.insert(all.end(), rendered.stops.begin(), rendered.stops.end());
     choice.text = TextAssembler(std::move(all));
     choice.sampling = g.sampling;
     choice.sampling.seed = seed;
     choice.sampling.choice = i;
     sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
   }
+  request.constraint = std::move(rendered.constraint);
+  request.shown = std::move(rendered.shown);
+  request.parser = std::move(rendered.parser);
   request.at = Request::At::Scheduled;
   request.scheduled_at = now();
   schedule(request);
@@ -255,10 +256,25 @@ void LoopCore::finish_choice(Request& request, std::uint32_t index, Finish finis
   events_.emplace_back(sched::Ended{choice.sched, cause, event_keys_.emplace_back(choice.keys)});
   if (cause != sched::EndCause::Finished) return;
   TextDelta delta = choice.text.take();
-  delta.choice = index;
   delta.finish = finish;
+  tell_text(request, index, std::move(delta));
+}
+
+// The way of every generated text to its client: at once, or by way of the parser. May end the
+// request.
+void LoopCore::tell_text(Request& request, std::uint32_t index, TextDelta delta) {
+  Choice& choice = request.choices[index];
+  delta.choice = index;
+  if (request.parser) {
+    Parsing& parsing = choice.parsing;
+    parsing.text += delta.text;
+    std::ranges::move(delta.logprobs, std::back_inserter(parsing.logprobs));
+    parsing.finish = delta.finish;
+    return ask_parser(request, index);
+  }
+  choice.told = delta.finish != Finish::None;
   tell(request, std::move(delta));
-  const bool all = std::ranges::all_of(request.choices, &Choice::done);
+  const bool all = std::ranges::all_of(request.choices, &Choice::told);
   if (all) end_request(request.id, store::Outcome::Done, std::nullopt, "");
 }
 

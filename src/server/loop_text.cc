@@ -21,11 +21,38 @@ void LoopCore::start_text() {
     models_[i].vocabulary_asked = false;
     ask_vocabulary(i);
   }
+  ++text_number_;
   text_since_ = now();
-  for (const JobId id : text_queue_) {
-    const auto it = requests_.find(id);
-    if (it != requests_.end()) send_text_request(it->second);
+  for (const TextJob& job : text_queue_) {
+    const auto it = requests_.find(job.id);
+    if (it == requests_.end()) continue;
+    if (job.choice) {
+      send_parse(it->second, *job.choice);
+    } else {
+      send_text_request(it->second);
+    }
   }
+}
+
+void LoopCore::send_text_job(const TextJob& job) {
+  if (text_queue_.empty()) text_since_ = now();
+  text_queue_.push_back(job);
+  Request& request = requests_.at(job.id);
+  if (job.choice) {
+    send_parse(request, *job.choice);
+  } else {
+    send_text_request(request);
+  }
+}
+
+// The job that an answer of the text worker belongs to, which it was working on.
+std::optional<TextJob> LoopCore::take_text_job(std::uint64_t request) {
+  if (text_queue_.empty() || text_queue_.front().id.value != request) return std::nullopt;
+  const TextJob job = text_queue_.front();
+  text_queue_.pop_front();
+  text_since_ = now();
+  text_restart_.quick_deaths = 0;
+  return job;
 }
 
 void LoopCore::read_text() {
@@ -37,6 +64,7 @@ void LoopCore::read_text() {
     if (auto* vocabulary = std::get_if<worker::VocabularyDone>(&message))
       handle(std::move(*vocabulary));
     if (auto* done = std::get_if<worker::TextDone>(&message)) handle(std::move(*done));
+    if (auto* parsed = std::get_if<worker::ChatParsed>(&message)) handle(*parsed);
     if (auto* failed = std::get_if<worker::TextFailed>(&message)) handle(*failed);
   }
   if (!read) text_lost(read.error().message);
@@ -47,10 +75,17 @@ void LoopCore::text_lost(const std::string& why) {
   log_warn("the text worker ended; starting it again", {{"why", why}});
   text_.reset();
   text_restarts_->add();
-  while (!text_queue_.empty() && !requests_.contains(text_queue_.front())) text_queue_.pop_front();
+  const auto gone = [this](const TextJob& job) { return !requests_.contains(job.id); };
+  std::erase_if(text_queue_, gone);
   if (!text_queue_.empty()) {
-    Request& request = requests_.at(text_queue_.front());
-    if (++request.text_failures >= 2) {
+    const TextJob job = text_queue_.front();
+    Request& request = requests_.at(job.id);
+    if (job.choice) {
+      if (++request.choices[*job.choice].parsing.deaths >= 2) {
+        text_queue_.pop_front();
+        give_up_parsing(request, *job.choice);
+      }
+    } else if (++request.text_failures >= 2) {
       text_queue_.pop_front();
       fail_request(request.id,
                    Error{Code::Invalid,
@@ -59,7 +94,7 @@ void LoopCore::text_lost(const std::string& why) {
                    "text_failed");
     }
   }
-  std::erase_if(text_queue_, [this](JobId id) { return !requests_.contains(id); });
+  std::erase_if(text_queue_, gone);
   if (const Duration delay = restart_delay(text_restart_); delay.count() > 0) {
     text_restart_.retry_at = now() + delay;
   } else {
@@ -69,11 +104,14 @@ void LoopCore::text_lost(const std::string& why) {
 
 void LoopCore::check_text_limit() {
   if (!text_ || text_queue_.empty() || now() < text_since_ + options_.text_limit) return;
-  const JobId id = text_queue_.front();
-  const auto it = requests_.find(id);
-  if (it != requests_.end()) {
+  const TextJob job = text_queue_.front();
+  const auto it = requests_.find(job.id);
+  if (it != requests_.end() && job.choice) {
     text_queue_.pop_front();
-    fail_request(id,
+    give_up_parsing(it->second, *job.choice);
+  } else if (it != requests_.end()) {
+    text_queue_.pop_front();
+    fail_request(job.id,
                  Error{Code::TooLarge,
                        fmt::format("writing out the prompt took longer than {} s",
                                    std::chrono::duration<double>(options_.text_limit).count())},
@@ -99,7 +137,11 @@ void LoopCore::send_text_request(Request& request) {
                                {.model = model,
                                 .messages = chat->messages,
                                 .tools = chat->tools,
-                                .options = chat->options}});
+                                .options = chat->options,
+                                .tool_choice = chat->tool_choice,
+                                .tool_name = chat->tool_name,
+                                .parallel_tool_calls = chat->parallel_tool_calls,
+                                .schema = chat->schema}});
   } else if (const auto* text = std::get_if<TextPrompt>(&request.generation.prompt)) {
     to_text(worker::Tokenize{request.id.value,
                              {.model = model, .text = text->text, .parse_special = true}});
@@ -118,26 +160,25 @@ void LoopCore::handle(worker::VocabularyDone message) {
 }
 
 void LoopCore::handle(worker::TextDone message) {
-  if (text_queue_.empty() || text_queue_.front().value != message.request) return;
-  text_since_ = now();
-  text_restart_.quick_deaths = 0;
   const auto it = requests_.find(JobId{message.request});
-  if (it == requests_.end()) return text_queue_.pop_front();
-  Request& request = it->second;
-  if (request.embeds() && models_[request.model].pieces) {
-    // Its texts are answered one by one; it stays in front until the last.
-    if (on_text_tokens(request, std::move(message.rendered.tokens))) text_queue_.pop_front();
-    return;
+  const bool known = it != requests_.end();
+  if (known && !text_queue_.empty() && text_queue_.front().id == it->first &&
+      more_texts(it->second)) {
+    text_since_ = now();
+    text_restart_.quick_deaths = 0;
+    return on_text_tokens(it->second, std::move(message.rendered.tokens));
   }
-  text_queue_.pop_front();
+  if (!take_text_job(message.request) || !known) return;
+  Request& request = it->second;
   if (!models_[request.model].pieces) {
     return fail_request(request.id,
                         Error{Code::Unavailable, "the model's vocabulary could not be read"},
                         "model_failed");
   }
+  if (request.embeds()) return on_text_tokens(request, std::move(message.rendered.tokens));
   auto* tokens = std::get_if<TokenPrompt>(&request.generation.prompt);
-  on_tokens(request, tokens != nullptr ? tokens->tokens : std::move(message.rendered.tokens),
-            std::move(message.rendered.stops));
+  if (tokens != nullptr) message.rendered.tokens = tokens->tokens;
+  on_tokens(request, std::move(message.rendered));
 }
 
 void LoopCore::handle(const worker::TextFailed& message) {
@@ -146,12 +187,11 @@ void LoopCore::handle(const worker::TextFailed& message) {
       fail_model(message.model.value, message.error.message);
     return;
   }
-  if (text_queue_.empty() || text_queue_.front().value != message.request) return;
-  text_queue_.pop_front();
-  text_since_ = now();
+  const auto job = take_text_job(message.request);
   const JobId id{message.request};
   const auto it = requests_.find(id);
-  if (it == requests_.end()) return;
+  if (!job || it == requests_.end()) return;
+  if (job->choice) return parse_failed(it->second, *job->choice, message.error);
   const ModelState& model = models_[it->second.model];
   if (model.at == ModelState::At::Failed) {
     fail_request(id,

@@ -7,6 +7,7 @@
 
 #include "core/text.h"
 #include "server/openai_request.h"
+#include "server/openai_tools.h"
 
 namespace lares::server {
 namespace {
@@ -53,11 +54,6 @@ std::string read_content(const Fields& message, Problem& problem, bool required)
   return out;
 }
 
-void add(json::Object& out, std::string_view name, Value value) {
-  json::Member member(std::string(name), std::move(value));
-  out.push_back(std::move(member));
-}
-
 Value read_message(const Value& value, std::size_t index, Problem& problem) {
   const Fields message(value, fmt::format("messages[{}]", index), problem);
   json::Object out;
@@ -71,13 +67,16 @@ Value read_message(const Value& value, std::size_t index, Problem& problem) {
                                      suggestion(*role, kRoles)));
     return out;
   }
-  add(out, "role", Value(*role == "developer" ? std::string("system") : *role));
+  add_member(out, "role", Value(*role == "developer" ? std::string("system") : *role));
   const json::Array* calls = message.array("tool_calls");
   const bool has_calls = calls != nullptr && !calls->empty() && *role == "assistant";
-  add(out, "content", Value(read_content(message, problem, !has_calls)));
-  if (has_calls) add(out, "tool_calls", Value(*calls));
+  add_member(out, "content", Value(read_content(message, problem, !has_calls)));
+  if (has_calls) {
+    add_member(out, "tool_calls",
+               Value(read_tool_calls(*calls, message.path("tool_calls"), problem)));
+  }
   for (const std::string_view name : {"name", "tool_call_id", "reasoning_content"}) {
-    if (const std::string* text = message.string(name)) add(out, name, Value(*text));
+    if (const std::string* text = message.string(name)) add_member(out, name, Value(*text));
   }
   return out;
 }

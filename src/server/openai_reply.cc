@@ -131,6 +131,63 @@ void append_finish(std::string& out, Finish finish) {
     case Finish::None: out += ",\"finish_reason\":null"; break;
     case Finish::Stop: out += ",\"finish_reason\":\"stop\""; break;
     case Finish::Length: out += ",\"finish_reason\":\"length\""; break;
+    case Finish::ToolCalls: out += ",\"finish_reason\":\"tool_calls\""; break;
+  }
+}
+
+// {"id":"a","type":"function","function":{"name":"light","arguments":"{}"}}; in a stream only the
+// first delta of a call carries what names it, and each says which call it continues.
+void append_call(std::string& out, const CallDelta& call, bool streamed) {
+  out += '{';
+  if (streamed) {
+    out += "\"index\":";
+    append_integer(out, call.index);
+    out += ',';
+  }
+  const bool named = !call.name.empty();
+  if (named) {
+    out += "\"id\":";
+    append_quoted(out, call.id);
+    out += ",\"type\":\"function\",";
+  }
+  out += "\"function\":{";
+  if (named) {
+    out += "\"name\":";
+    append_quoted(out, call.name);
+    out += ',';
+  }
+  out += "\"arguments\":";
+  append_quoted(out, call.arguments);
+  out += "}}";
+}
+
+void append_calls(std::string& out, const std::vector<CallDelta>& calls, bool streamed) {
+  out += "\"tool_calls\":[";
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (i != 0) out += ',';
+    append_call(out, calls[i], streamed);
+  }
+  out += ']';
+}
+
+// The members of a chat's `delta`.
+void append_parts(std::string& out, const TextDelta& delta) {
+  const std::size_t before = out.size();
+  const auto separate = [&] {
+    if (out.size() > before) out += ',';
+  };
+  if (!delta.reasoning.empty()) {
+    out += "\"reasoning_content\":";
+    append_quoted(out, delta.reasoning);
+  }
+  if (!delta.text.empty()) {
+    separate();
+    out += "\"content\":";
+    append_quoted(out, delta.text);
+  }
+  if (!delta.calls.empty()) {
+    separate();
+    append_calls(out, delta.calls, true);
   }
 }
 
@@ -203,10 +260,7 @@ void StreamReply::append_chat(std::string& out, const TextDelta& delta) {
   out += "{\"index\":";
   append_integer(out, delta.choice);
   out += ",\"delta\":{";
-  if (!delta.text.empty()) {
-    out += "\"content\":";
-    append_quoted(out, delta.text);
-  }
+  append_parts(out, delta);
   out += '}';
   LogprobText logprobs;
   if (head_.want_logprobs) add_logprobs(logprobs, head_.form, delta, 0);
@@ -260,6 +314,12 @@ void WholeReply::add(const TextDelta& delta) {
     to.characters += count_characters(delta.text);
   }
   to.text += delta.text;
+  to.reasoning += delta.reasoning;
+  for (const CallDelta& call : delta.calls) {
+    CallDelta& whole = grown(to.calls, call.index);
+    if (!call.name.empty()) whole = {call.index, call.id, call.name, ""};
+    whole.arguments += call.arguments;
+  }
   if (delta.finish != Finish::None) to.finish = delta.finish;
 }
 
@@ -269,8 +329,21 @@ void WholeReply::append_choice(std::string& out, std::uint32_t index) const {
   append_integer(out, index);
   if (head_.form == OpenAiForm::Chat) {
     out += ",\"message\":{\"role\":\"assistant\",\"content\":";
-    append_quoted(out, choice.text);
-    out += ",\"refusal\":null}";
+    if (choice.text.empty() && !choice.calls.empty()) {
+      out += "null";
+    } else {
+      append_quoted(out, choice.text);
+    }
+    out += ",\"refusal\":null";
+    if (!choice.reasoning.empty()) {
+      out += ",\"reasoning_content\":";
+      append_quoted(out, choice.reasoning);
+    }
+    if (!choice.calls.empty()) {
+      out += ',';
+      append_calls(out, choice.calls, false);
+    }
+    out += '}';
   } else {
     out += ",\"text\":";
     append_quoted(out, choice.text);

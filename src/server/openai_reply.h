@@ -66,6 +66,8 @@ class WholeReply {
  private:
   struct Choice {
     std::string text;
+    std::string reasoning;
+    std::vector<CallDelta> calls;
     std::uint64_t characters = 0;
     LogprobText logprobs;
     Finish finish = Finish::None;

@@ -7,6 +7,7 @@
 
 #include "server/json.h"
 #include "server/openai_messages.h"
+#include "server/openai_tools.h"
 
 namespace lares::server {
 namespace {
@@ -182,24 +183,17 @@ bool is_empty(const Value& value) {
 }
 
 // What OpenAI's API can do and this server cannot. Better refused than quietly left out.
-std::optional<ApiError> find_unsupported(const Fields& body) {
-  for (const std::string_view name : {"tools", "functions", "suffix", "audio"}) {
+std::optional<ApiError> find_unsupported(const Fields& body, OpenAiForm form) {
+  const bool chat = form == OpenAiForm::Chat;
+  for (const std::string_view name : {"functions", "suffix", "audio", "tools", "response_format"}) {
     const Value* value = body.find(name);
     if (value == nullptr || is_empty(*value)) continue;
+    if (chat && (name == "tools" || name == "response_format")) continue;
+    if (name == "functions") {
+      return unsupported("functions", "`functions` are not supported: send `tools` instead");
+    }
     return unsupported(std::string(name),
                        fmt::format("`{}` is not supported yet: leave it out", name));
-  }
-  const Value* choice = body.find("tool_choice");
-  if (choice != nullptr && *choice != Value("none") && *choice != Value("auto")) {
-    return unsupported("tool_choice",
-                       "tools are not supported yet: `tool_choice` can only be "
-                       "\"none\"");
-  }
-  const Value* format = body.find("response_format");
-  const Value* type = format == nullptr ? nullptr : format->find("type");
-  if (format != nullptr && (type == nullptr || *type != Value("text"))) {
-    return unsupported("response_format.type",
-                       "only the response format {\"type\":\"text\"} is supported yet");
   }
   const auto best_of = body.integer("best_of", 1, kChoicesMax);
   if (best_of && *best_of > body.integer("n", 1, kChoicesMax).value_or(1)) {
@@ -241,13 +235,15 @@ tl::expected<OpenAiRequest, ApiError> parse_openai_request(OpenAiForm form, std:
   read_stream(body, problem, out);
   if (form == OpenAiForm::Chat) {
     read_chat_logprobs(body, out.generation.sampling);
-    out.generation.prompt = read_chat_prompt(body, problem);
+    ChatPrompt prompt = read_chat_prompt(body, problem);
+    if (!problem) read_answer_form(body, problem, prompt);
+    out.generation.prompt = std::move(prompt);
   } else {
     read_completion_logprobs(body, out.generation.sampling);
     out.generation.echo = body.boolean("echo").value_or(false);
     read_prompt(body, out.generation);
   }
-  auto refused = problem ? std::nullopt : find_unsupported(body);
+  auto refused = problem ? std::nullopt : find_unsupported(body, form);
   if (refused) return tl::unexpected(std::move(*refused));
   if (problem) {
     ApiError error;

@@ -7,11 +7,27 @@
 #include <string>
 #include <vector>
 
+#include "server/answer_parts.h"
 #include "server/detokenizer.h"
 #include "server/generation.h"
 #include "store/usage.h"
 
 namespace lares::server {
+
+// An answer that the text worker takes apart while it grows. One question at a time: the slower the
+// worker, the larger the pieces.
+struct Parsing {
+  std::string text;                    // As generated so far.
+  std::vector<TokenLogprob> logprobs;  // Of what has not been told yet.
+  Finish finish = Finish::None;        // Set once nothing more is generated.
+  std::size_t asked = 0;               // Bytes of `text` in the last question.
+  bool asked_whole = false;            // It held everything.
+  bool waiting = false;                // It has not been answered.
+  bool lenient = false;      // The whole has not its form: what can be made out of it is enough.
+  std::uint32_t deaths = 0;  // Text workers that died with it in hand.
+  bool given_up = false;     // Nobody can take it apart.
+  AnswerParts parts{};
+};
 
 // One of a request's n texts; a job of the scheduler.
 struct Choice {
@@ -20,8 +36,16 @@ struct Choice {
   std::vector<std::uint64_t> keys;   // Prefix keys of `tokens`, as far as computed.
   TextAssembler text{{}};
   SeqId seq;
-  bool done = false;
+  bool done = false;  // For the scheduler.
+  bool told = false;  // The client has had its last delta.
   engine::Sampling sampling;
+  Parsing parsing{};
+};
+
+// What the text worker is asked: a request's prompt, or one choice's answer to be taken apart.
+struct TextJob {
+  JobId id;
+  std::optional<std::uint32_t> choice{};
 };
 
 // Texts of one request for embeddings that the scheduler knows of at once: enough to fill steps
@@ -50,6 +74,10 @@ struct Request {
   std::uint32_t texts_next = 0, texts_out = 0, texts_at_once = kTextsAtOnce, texts_done = 0;
   std::vector<std::uint32_t> texts_back;
   std::vector<Choice> choices;
+  Constraint constraint;
+  std::vector<text::ShownToken> shown;
+  std::optional<text::ChatParser> parser;
+  std::uint64_t parser_known_to = 0;  // The text worker that has been sent it, by its number.
   Usage usage;
   Duration device{};
 

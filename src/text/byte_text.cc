@@ -239,7 +239,32 @@ Result<Rendered> ByteText::render(const RenderChat& chat) {
     rendered.tokens.push_back(kByteEnd);
   }
   if (chat.add_generation_prompt) rendered.tokens.push_back(kByteAssistant);
+  if (!chat.tools.empty() && chat.tool_choice != ToolChoice::None) {
+    rendered.parser = ChatParser{.tool_calls = true};
+  }
   return rendered;
+}
+
+Result<ParsedChat> ByteText::parse(const ParseChat& chat) {
+  if (chat.parser) parsers_.insert(chat.key);
+  if (!parsers_.contains(chat.key)) return fail(Code::NotFound, "a parser never heard of");
+  ParsedChat parsed;
+  std::string_view rest = chat.text;
+  while (!rest.empty()) {
+    const std::size_t open = rest.find('<');
+    parsed.content += rest.substr(0, open);
+    if (open == std::string_view::npos) break;
+    rest.remove_prefix(open + 1);
+    const std::size_t close = rest.find('>');
+    const std::string_view call = rest.substr(0, close);
+    const std::size_t blank = call.find(' ');
+    if (blank != std::string_view::npos) {
+      parsed.calls.push_back(
+          {"", std::string(call.substr(0, blank)), std::string(call.substr(blank + 1))});
+    }
+    rest.remove_prefix(close == std::string_view::npos ? rest.size() : close + 1);
+  }
+  return parsed;
 }
 
 Result<std::vector<std::int32_t>> ByteText::tokenize(const Tokenize& request) {

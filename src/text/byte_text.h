@@ -5,6 +5,8 @@
 // + 3. The template writes each message as its marker, its content, and the end token. As strict as
 // the real one about what is wrong: a model not loaded, messages that are no JSON array, none at
 // all, too long.
+//
+// Tools, as far as tests need them: with tools offered, "<NAME ARGUMENTS>" in an answer is a call.
 #pragma once
 
 #include <set>
@@ -35,12 +37,14 @@ class ByteText : public TextEngine {
   void unload(ModelId model) override;
   Result<Rendered> render(const RenderChat& chat) override;
   Result<std::vector<std::int32_t>> tokenize(const Tokenize& request) override;
+  Result<ParsedChat> parse(const ParseChat& chat) override;
 
  private:
   Result<> check(ModelId model, std::size_t bytes) const;
 
   ByteTextOptions options_;
   std::set<ModelId> models_;
+  std::set<std::uint64_t> parsers_;
 };
 
 }  // namespace lares::text

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/constraint.h"
 #include "core/result.h"
 #include "core/types.h"
 
@@ -28,6 +30,8 @@ struct Vocabulary {
   bool has_chat_template = false;
 };
 
+enum class ToolChoice : std::uint8_t { Auto, Required, None };
+
 // A chat to be written out by the model's template and tokenised.
 struct RenderChat {
   ModelId model;
@@ -35,12 +39,53 @@ struct RenderChat {
   std::string tools;     // JSON array or "".
   std::string options;   // JSON object of template arguments or "".
   bool add_generation_prompt = true;
+  ToolChoice tool_choice = ToolChoice::Auto;
+  std::string tool_name{};  // With Required: the one that must be called; "" = any.
+  std::optional<bool> parallel_tool_calls{};  // Nothing: if the template can write them.
+  std::string schema{};                       // JSON schema that the answer must fit, or "".
+};
+
+// How an answer is taken apart. Opaque to all but the text worker that made it.
+struct ChatParser {
+  std::uint8_t format = 0;
+  bool tool_calls = false;          // Whether calls are looked for.
+  std::string generation_prompt{};  // What the prompt ended with: the parser begins there.
+  std::string rules{};
+};
+
+// A control token that belongs to the answer's text for the parser: "<tool_call>".
+struct ShownToken {
+  std::int32_t token = 0;
+  std::string text;
 };
 
 struct Rendered {
   std::vector<std::int32_t> tokens;
-  std::vector<std::string>
-      stops;  // Strings at which this template's answers end, beside EOG tokens.
+  // Strings at which this template's answers end, beside EOG tokens.
+  std::vector<std::string> stops;
+  Constraint constraint{};
+  std::vector<ShownToken> shown{};
+  std::optional<ChatParser> parser{};  // Nothing: what is generated is the content as it is.
+};
+
+// An answer, or its beginning, to be taken apart.
+struct ParseChat {
+  std::uint64_t key = 0;               // Names the parser; not 0.
+  std::optional<ChatParser> parser{};  // Needed the first time the worker hears of `key`.
+  std::string text{};                  // Everything generated so far.
+  bool partial = false;                // More may come.
+};
+
+struct ToolCall {
+  std::string id;  // "" unless the model gave one.
+  std::string name;
+  std::string arguments;  // JSON, or the beginning of it.
+};
+
+struct ParsedChat {
+  std::string content;
+  std::string reasoning;
+  std::vector<ToolCall> calls;
 };
 
 struct Tokenize {
@@ -59,6 +104,9 @@ class TextEngine {
   virtual void unload(ModelId model) = 0;
   // Errors: NotFound (model), Invalid (the template refused; the message says why), TooLarge.
   virtual Result<Rendered> render(const RenderChat& chat) = 0;
+  // Errors: NotFound (a key never heard of, or forgotten since: send the parser again), Invalid (a
+  // whole answer that does not have the form it should).
+  virtual Result<ParsedChat> parse(const ParseChat& chat) = 0;
   virtual Result<std::vector<std::int32_t>> tokenize(const Tokenize& request) = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/archive.h"
+#include "core/constraint.h"
 #include "core/result.h"
 #include "engine/engine.h"
 #include "text/text_engine.h"
@@ -31,6 +32,12 @@ void archive_enum(Archive& archive, Enum& value, Enum last) {
 template <class Archive, class First, class Second>
 void fields(Archive& a, std::pair<First, Second>& pair) {
   archive_all(a, pair.first, pair.second);
+}
+
+template <class Archive>
+void fields(Archive& a, Constraint& c) {
+  archive_all(a, c.grammar, c.prefill, c.lazy, c.trigger_words, c.trigger_patterns);
+  archive_all(a, c.think_begin, c.think_ends, c.thinking);
 }
 
 template <class Archive>
@@ -84,7 +91,7 @@ void fields(Archive& a, Sampling& s) {
 template <class Archive>
 void fields(Archive& a, Open& open) {
   archive_all(a, open.model, open.seq, open.tokens, open.prompt_tokens, open.from);
-  archive_all(a, open.from_tokens, open.sampling);
+  archive_all(a, open.from_tokens, open.sampling, open.constraint);
 }
 
 template <class Archive>
@@ -149,11 +156,39 @@ void fields(Archive& a, Vocabulary& v) {
 template <class Archive>
 void fields(Archive& a, RenderChat& chat) {
   archive_all(a, chat.model, chat.messages, chat.tools, chat.options, chat.add_generation_prompt);
+  archive_enum(a, chat.tool_choice, ToolChoice::None);
+  archive_all(a, chat.tool_name, chat.parallel_tool_calls, chat.schema);
 }
 
 template <class Archive>
 void fields(Archive& a, Rendered& rendered) {
-  archive_all(a, rendered.tokens, rendered.stops);
+  archive_all(a, rendered.tokens, rendered.stops, rendered.constraint, rendered.shown);
+  a(rendered.parser);
+}
+
+template <class Archive>
+void fields(Archive& a, ShownToken& shown) {
+  archive_all(a, shown.token, shown.text);
+}
+
+template <class Archive>
+void fields(Archive& a, ChatParser& parser) {
+  archive_all(a, parser.format, parser.tool_calls, parser.generation_prompt, parser.rules);
+}
+
+template <class Archive>
+void fields(Archive& a, ParseChat& chat) {
+  archive_all(a, chat.key, chat.parser, chat.text, chat.partial);
+}
+
+template <class Archive>
+void fields(Archive& a, ToolCall& call) {
+  archive_all(a, call.id, call.name, call.arguments);
+}
+
+template <class Archive>
+void fields(Archive& a, ParsedChat& chat) {
+  archive_all(a, chat.content, chat.reasoning, chat.calls);
 }
 
 template <class Archive>

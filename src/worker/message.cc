@@ -115,6 +115,14 @@ void fields(A& a, TextDone& m) {
   archive_all(a, m.request, m.rendered);
 }
 template <class A>
+void fields(A& a, ParseChat& m) {
+  archive_all(a, m.request, m.choice, m.chat);
+}
+template <class A>
+void fields(A& a, ChatParsed& m) {
+  archive_all(a, m.request, m.choice, m.chat);
+}
+template <class A>
 void fields(A& a, TextFailed& m) {
   archive_all(a, m.request, m.model, m.error);
 }
@@ -129,7 +137,7 @@ constexpr std::array<std::string_view, kTypes> kNames{
     "Restore",        "Drop",       "LeaseTensor", "ReleaseTensor",  "Cancel",     "AskMemory",
     "SetThreads",     "LoadDone",   "LoadFailed",  "RunDone",        "RunFailed",  "OpenFailed",
     "SaveDone",       "VerbFailed", "Memory",      "LoadVocabulary", "RenderChat", "Tokenize",
-    "VocabularyDone", "TextDone",   "TextFailed"};
+    "VocabularyDone", "TextDone",   "TextFailed",  "ParseChat",      "ChatParsed"};
 
 template <std::size_t Index>
 Message decode_as(ArchiveReader& in) {

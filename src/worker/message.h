@@ -23,7 +23,7 @@
 
 namespace lares::worker {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kFrameMax = 64U << 20U;  // Bytes; a 256k vocabulary takes 3 MiB.
 
 // One message a line.
@@ -58,10 +58,12 @@ struct Memory { engine::MemoryReport report; };
 struct LoadVocabulary { ModelId model; std::string path; };
 struct RenderChat { std::uint64_t request = 0; text::RenderChat chat; };
 struct Tokenize { std::uint64_t request = 0; text::Tokenize text; };
+struct ParseChat { std::uint64_t request = 0; std::uint32_t choice = 0; text::ParseChat chat; };
 
 // --- From a text worker -------------------------------------------------------------------------
 struct VocabularyDone { text::Vocabulary vocabulary; };
 struct TextDone { std::uint64_t request = 0; text::Rendered rendered; };
+struct ChatParsed { std::uint64_t request = 0; std::uint32_t choice = 0; text::ParsedChat chat; };
 struct TextFailed { std::uint64_t request = 0; ModelId model; Error error; };  // 0: LoadVocabulary.
 // clang-format on
 
@@ -69,7 +71,7 @@ using Message =
     std::variant<Hello, Load, Unload, Open, Run, Save, Restore, Drop, LeaseTensor, ReleaseTensor,
                  Cancel, AskMemory, SetThreads, LoadDone, LoadFailed, RunDone, RunFailed,
                  OpenFailed, SaveDone, VerbFailed, Memory, LoadVocabulary, RenderChat, Tokenize,
-                 VocabularyDone, TextDone, TextFailed>;
+                 VocabularyDone, TextDone, TextFailed, ParseChat, ChatParsed>;
 
 // Appends one whole frame to `out`.
 void encode(const Message& message, std::string& out);

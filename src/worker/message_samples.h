@@ -23,6 +23,19 @@ inline engine::Sampling sample_sampling() {
   return s;
 }
 
+inline Constraint sample_constraint() {
+  Constraint c;
+  c.grammar = "root ::= \"a\"";
+  c.prefill = {1, 2};
+  c.lazy = true;
+  c.trigger_words = {"<tool_call>"};
+  c.trigger_patterns = {"^a$"};
+  c.think_begin = "<think>";
+  c.think_ends = {"</think>"};
+  c.thinking = true;
+  return c;
+}
+
 inline engine::ModelInfo sample_info() {
   engine::ModelInfo info;
   info.architecture = "qwen3";
@@ -42,8 +55,9 @@ inline engine::ModelInfo sample_info() {
 inline std::vector<Message> sample_device_messages() {
   const ModelId model{2};
   const SeqId seq{5};
-  engine::Open again{model, seq, {1, 2, 3, -4}, 2, SeqId{7}, 1, sample_sampling()};
-  engine::Open fresh{model, seq, {9}, 1, std::nullopt, 0, {}};
+  engine::Open again{model,    seq, {1, 2, 3, -4},     2,
+                     SeqId{7}, 1,   sample_sampling(), sample_constraint()};
+  engine::Open fresh{model, seq, {9}, 1, std::nullopt, 0, {}, {}};
   engine::ItemResult item;
   item.seq = seq;
   item.state = engine::ItemState::Ended;
@@ -93,7 +107,18 @@ inline std::vector<Message> sample_messages() {
   all.push_back(RenderChat{1, {model, R"([{"role":"user","content":"hi"}])", "[]", "{}", false}});
   all.push_back(Tokenize{2, {model, std::string("a\0b", 3), false, true}});
   all.push_back(VocabularyDone{{model, {0, 1, 3}, "abc", {0, 3}, true}});
+  const text::ChatParser parser{1, true, "<|im_start|>assistant\n", "{}"};
+  text::RenderChat tools{model, "[]", "[{}]", "", true};
+  tools.tool_choice = text::ToolChoice::Required;
+  tools.tool_name = "light";
+  tools.parallel_tool_calls = false;
+  tools.schema = "{}";
+  all.push_back(RenderChat{4, tools});
   all.push_back(TextDone{3, {{4, 5, 6}, {"</s>", "stop"}}});
+  all.push_back(TextDone{4, {{4}, {}, sample_constraint(), {{7, "<tool_call>"}}, parser}});
+  all.push_back(ParseChat{5, 1, {9, parser, "<tool_call>", true}});
+  all.push_back(ParseChat{5, 0, {9, std::nullopt, "", false}});
+  all.push_back(ChatParsed{5, 1, {"Hi", "hm", {{"1", "light", "{}"}}}});
   all.push_back(TextFailed{0, model, {Code::Corrupt, "not a GGUF file"}});
   return all;
 }

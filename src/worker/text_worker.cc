@@ -47,9 +47,18 @@ class TextWorker {
   void handle(Tokenize& m) {
     Result<std::vector<std::int32_t>> tokens = engine_.tokenize(m.text);
     if (tokens) {
-      answer(TextDone{m.request, {std::move(*tokens), {}}});
+      answer(TextDone{m.request, {.tokens = std::move(*tokens), .stops = {}}});
     } else {
       answer(TextFailed{m.request, m.text.model, std::move(tokens.error())});
+    }
+  }
+
+  void handle(ParseChat& m) {
+    Result<text::ParsedChat> parsed = engine_.parse(m.chat);
+    if (parsed) {
+      answer(ChatParsed{m.request, m.choice, std::move(*parsed)});
+    } else {
+      answer(TextFailed{m.request, ModelId{}, std::move(parsed.error())});
     }
   }
 

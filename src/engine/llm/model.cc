@@ -79,7 +79,15 @@ Result<> Model::check_open(const engine::Open& open) const {
 Result<> Model::open(const engine::Open& open) {
   TRY_VOID(check_open(open));
   Sequence& sequence = sequences_[open.seq.value];
+  std::unique_ptr<Grammar> grammar;
+  if (!open.constraint.empty()) {
+    const std::span<const std::int32_t> tokens(open.tokens);
+    grammar = TRY(
+        Grammar::create(llama_model_get_vocab(model_.get()), open.constraint,
+                        tokens.subspan(std::min<std::size_t>(open.prompt_tokens, tokens.size()))));
+  }
   sequence = Sequence{};
+  sequence.grammar = std::move(grammar);
   sequence.open = true;
   sequence.tokens = open.tokens;
   sequence.prompt_tokens =
@@ -187,6 +195,31 @@ Result<> Model::decode(const engine::Run& run) {
   return {};
 }
 
+// Samples the row of a sequence whose last known token has been computed.
+void Model::sample_row(std::int32_t index, Sequence& sequence, engine::ItemResult& result) {
+  float* row = llama_get_logits_ith(context_.get(), index);
+  LARES_ASSERT(row != nullptr, "no logits for row {} of the batch", index);
+  Sampled sampled = sampler_.sample({{row, loaded_.info.vocabulary},
+                                     sequence.tokens,
+                                     sequence.prompt_tokens,
+                                     end_tokens_,
+                                     sequence.grammar.get()},
+                                    sequence.sampling);
+  // A finished grammar allows nothing but the end, which overrules ignore_eos.
+  const bool end = std::binary_search(end_tokens_.begin(), end_tokens_.end(), sampled.token);
+  if (sampled.stuck && !end_tokens_.empty()) sampled.token = end_tokens_.front();
+  sequence.ended = sampled.stuck || (end && !(sequence.sampling.ignore_eos && !sequence.grammar));
+  if (!sequence.ended) {
+    sequence.tokens.push_back(sampled.token);
+    if (sequence.grammar) sequence.grammar->accept(sampled.token);
+  }
+  result.state = sequence.ended ? engine::ItemState::Ended : engine::ItemState::Sampled;
+  result.token = sampled.token;
+  result.logprob = sampled.logprob;
+  std::copy(std::begin(sampled.best), std::end(sampled.best), std::begin(result.best));
+  result.top = std::move(sampled.top);
+}
+
 void Model::sample(const engine::Run& run, engine::Ran& ran) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     engine::ItemResult result;
@@ -199,19 +232,7 @@ void Model::sample(const engine::Run& run, engine::Ran& ran) {
     } else {
       Sequence& sequence = sequences_[result.seq.value];
       sequence.computed += parts_[i].tokens;
-      float* row = llama_get_logits_ith(context_.get(), parts_[i].row);
-      LARES_ASSERT(row != nullptr, "no logits for row {} of the batch", parts_[i].row);
-      Sampled sampled = sampler_.sample(
-          {{row, loaded_.info.vocabulary}, sequence.tokens, sequence.prompt_tokens, end_tokens_},
-          sequence.sampling);
-      const bool end = std::binary_search(end_tokens_.begin(), end_tokens_.end(), sampled.token);
-      sequence.ended = end && !sequence.sampling.ignore_eos;
-      if (!sequence.ended) sequence.tokens.push_back(sampled.token);
-      result.state = sequence.ended ? engine::ItemState::Ended : engine::ItemState::Sampled;
-      result.token = sampled.token;
-      result.logprob = sampled.logprob;
-      std::copy(std::begin(sampled.best), std::end(sampled.best), std::begin(result.best));
-      result.top = std::move(sampled.top);
+      sample_row(parts_[i].row, sequence, result);
     }
     ran.items.push_back(std::move(result));
   }

@@ -76,6 +76,7 @@ class Model {
   Result<> decode(const engine::Run& run);
   Result<> undo(const engine::Run& run, int status);
   void sample(const engine::Run& run, engine::Ran& ran);
+  void sample_row(std::int32_t row, Sequence& sequence, engine::ItemResult& result);
   Sequence* find(SeqId seq);
 
   // Declared in the order in which they depend on each other: freed in the reverse one.

@@ -20,6 +20,9 @@ constexpr double kLn2 = 0.693147180559945309;
 // the whole row is sorted, which nobody asks for in earnest.
 constexpr std::size_t kHeapMax = 4096;
 
+// How many of the best tokens are held against a grammar before more of them are.
+constexpr std::size_t kAllowedFirst = 256;
+
 float tamed(float x) {
   if (std::isnan(x)) return kNothing;
   return std::min(x, kGreatest);
@@ -281,6 +284,45 @@ std::int32_t Sampler::choose(std::span<const float> logits, const engine::Sampli
   return draw({}, max, sampling, key);
 }
 
+void Sampler::select_allowed(const SampleRequest& request, std::size_t n) {
+  select_best(request.logits, n);
+  std::erase_if(candidates_, [](const Candidate& c) { return !(c.logit > kNothing); });
+  asked_.clear();
+  for (const Candidate& c : candidates_) asked_.push_back(c.token);
+  request.filter->keep_allowed(asked_);
+  auto allowed = asked_.begin();
+  std::erase_if(candidates_, [&](const Candidate& c) {
+    if (allowed == asked_.end() || *allowed != c.token) return true;
+    ++allowed;
+    return false;
+  });
+}
+
+bool Sampler::choose_allowed(const SampleRequest& request, const engine::Sampling& sampling,
+                             std::uint64_t key, std::int32_t& token) {
+  for (const std::size_t n : {kAllowedFirst, kHeapMax, request.logits.size()}) {
+    select_allowed(request, n);
+    if (!candidates_.empty()) break;
+    if (n >= request.logits.size()) return false;
+  }
+  if (!(sampling.temperature > 0)) {
+    token = candidates_.front().token;
+    return true;
+  }
+  const float max = candidates_.front().logit;
+  if (sampling.top_k > 0) {
+    candidates_.resize(std::min<std::size_t>(candidates_.size(), sampling.top_k));
+  }
+  if (sampling.top_p < 1) {
+    double total = 0;
+    for (const Candidate& c : candidates_) total += std::exp(c.logit - max);
+    cut_top_p(sampling.top_p, total, max);
+  }
+  if (sampling.min_p > 0) cut_min_p(max + std::log(sampling.min_p));
+  token = draw({}, max, sampling, key);
+  return true;
+}
+
 Sampled Sampler::sample(const SampleRequest& request, const engine::Sampling& sampling) {
   const std::span<float> logits = request.logits;
   LARES_ASSERT(!logits.empty(), "a row of logits has no entries");
@@ -308,11 +350,13 @@ Sampled Sampler::sample(const SampleRequest& request, const engine::Sampling& sa
     out.top.push_back({candidates_[i].token, logprob(candidates_[i].logit)});
   }
 
-  if (greedy || !(max > kNothing)) {
-    out.token = candidates_.front().token;
-  } else {
-    out.token =
-        choose(logits, sampling, noise_key(sampling.seed, sampling.choice, request.tokens.size()));
+  const std::uint64_t key = noise_key(sampling.seed, sampling.choice, request.tokens.size());
+  out.token =
+      greedy || !(max > kNothing) ? candidates_.front().token : choose(logits, sampling, key);
+  if (request.filter != nullptr && request.filter->applies()) {
+    asked_.assign(1, out.token);
+    request.filter->keep_allowed(asked_);
+    out.stuck = asked_.empty() && !choose_allowed(request, sampling, key, out.token);
   }
   if (logprobs) out.logprob = logprob(logits[static_cast<std::size_t>(out.token)]);
   return out;

@@ -11,6 +11,12 @@
 //   3. top_k, then top_p, then min_p, all on the distribution at temperature 1
 //   4. temperature, and the draw: the token with the greatest (logit / temperature + noise), where
 //      noise is Gumbel distributed and a function of (seed, choice, position, token)
+// With a filter (a grammar), the token so chosen is held against it first, which nearly always ends
+// it. Only a token that is not allowed makes stages 3 and 4 run again, among the allowed ones of
+// the 256 best tokens; if there is none, of the 4096 best, then of all. The noise is the same, so
+// what comes out is distributed as if the grammar had been there from the start. Whether a token is
+// allowed costs far more than its logit, and the other sequences of the step wait for it.
+//
 // At temperature 0 the best token after stage 2 is taken. Every tie goes to the lower token.
 //
 // A NaN counts as -inf and +inf as the greatest finite number; if nothing is above -inf, token 0 is
@@ -28,16 +34,28 @@ namespace lares::llm {
 // Log-probabilities are not below this: a token that cannot be chosen has it, as in OpenAI's API.
 inline constexpr float kLogprobMin = -9999.0F;
 
+// Which tokens may come next.
+class TokenFilter {
+ public:
+  virtual ~TokenFilter() = default;
+  // Whether it has a say at this position.
+  [[nodiscard]] virtual bool applies() const = 0;
+  // Leaves in `tokens` those that may come next, in their order.
+  virtual void keep_allowed(std::vector<std::int32_t>& tokens) = 0;
+};
+
 struct SampleRequest {
   std::span<float> logits;               // One row; changed in place. Not empty.
   std::span<const std::int32_t> tokens;  // The sequence so far: prompt, then what was made.
   std::uint32_t prompt_tokens = 0;
   std::span<const std::int32_t> end_tokens;  // End-of-generation tokens of the vocabulary.
+  TokenFilter* filter = nullptr;
 };
 
 struct Sampled {
   std::int32_t token = 0;
-  float logprob = 0;  // 0 unless wanted.
+  float logprob = 0;   // 0 unless wanted.
+  bool stuck = false;  // The filter allows nothing at all: the text ends here.
   float best[2] = {0, 0};
   std::vector<engine::TopToken> top;
 };
@@ -61,6 +79,11 @@ class Sampler {
   void select_nucleus(std::span<const float> logits, float max, const engine::Sampling& sampling);
   void cut_top_p(float top_p, double total, float max);
   void cut_min_p(float least);
+  // Stages 3 and 4 among what the filter allows. False: nothing.
+  bool choose_allowed(const SampleRequest& request, const engine::Sampling& sampling,
+                      std::uint64_t noise, std::int32_t& token);
+  // Leaves in candidates_ the allowed ones of the n best.
+  void select_allowed(const SampleRequest& request, std::size_t n);
   // Stages 3 and 4; candidates_ holds at least the top_k best.
   std::int32_t choose(std::span<const float> logits, const engine::Sampling& sampling,
                       std::uint64_t noise);
@@ -71,6 +94,7 @@ class Sampler {
   std::vector<Candidate> candidates_;  // Best first.
   std::vector<std::uint32_t> counts_;  // Per token; all zero between uses.
   std::vector<std::int32_t> counted_;  // Which of them are not.
+  std::vector<std::int32_t> asked_;    // Tokens on their way through the filter.
 };
 
 // The stream of noise of one draw; see gumbel.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -317,6 +318,84 @@ TEST(Sampler, WildValuesEverywhereNeverLeaveTheVocabulary) {
     RC_ASSERT(!std::isnan(out.logprob));
     for (const auto& top : out.top) RC_ASSERT(!std::isnan(top.logprob));
   }));
+}
+
+// Allows the tokens that it was given.
+class Only final : public TokenFilter {
+ public:
+  explicit Only(std::set<std::int32_t> allowed) : allowed_(std::move(allowed)) {}
+  [[nodiscard]] bool applies() const override { return true; }
+  void keep_allowed(std::vector<std::int32_t>& tokens) override {
+    most_ = std::max(most_, tokens.size());
+    std::erase_if(tokens, [&](std::int32_t token) { return !allowed_.contains(token); });
+  }
+  [[nodiscard]] std::size_t most() const { return most_; }  // Asked about at once.
+
+ private:
+  std::set<std::int32_t> allowed_;
+  std::size_t most_ = 0;
+};
+
+std::vector<float> descending(std::size_t n) {
+  std::vector<float> logits(n);
+  for (std::size_t i = 0; i < n; ++i) logits[i] = -0.001F * static_cast<float>(i);
+  return logits;
+}
+
+Sampled sample_among(Only& filter, std::vector<float> logits, const Sampling& sampling) {
+  Sampler sampler;
+  return sampler.sample({logits, {}, 0, {}, &filter}, sampling);
+}
+
+TEST(SamplerFilter, AnAllowedTokenCostsOneQuestion) {
+  Only filter({3});
+  std::vector<float> logits(1000, 0.0F);
+  logits[3] = 50;
+  EXPECT_EQ(sample_among(filter, logits, plain()).token, 3);
+  EXPECT_EQ(filter.most(), 1U);
+}
+
+TEST(SamplerFilter, FindsTheAllowedTokenHoweverFarDown) {
+  for (const std::int32_t token : {100, 2000, 9000}) {
+    Only filter({token});
+    const Sampled sampled = sample_among(filter, descending(10000), plain());
+    EXPECT_EQ(sampled.token, token);
+    EXPECT_FALSE(sampled.stuck);
+    EXPECT_EQ(filter.most(), token < 256 ? 256U : token < 4096 ? 4096U : 10000U);
+  }
+}
+
+TEST(SamplerFilter, SaysWhenNothingIsAllowed) {
+  Only filter({});
+  EXPECT_TRUE(sample_among(filter, descending(500), plain()).stuck);
+  // What a bias forbids is not brought back by being the only one allowed.
+  Only one({7});
+  Sampling sampling = plain();
+  sampling.logit_bias = {{7, -kInf}};
+  EXPECT_TRUE(sample_among(one, descending(500), sampling).stuck);
+}
+
+TEST(SamplerFilter, GreedyTakesTheBestAllowed) {
+  Only filter({9, 5, 70});
+  EXPECT_EQ(sample_among(filter, descending(500), plain(0)).token, 5);
+}
+
+// Among the allowed tokens the proportions stay as they are without a filter.
+TEST(SamplerFilter, KeepsTheProportions) {
+  const std::vector<float> logits{1.0F, 0.5F, 2.0F, 0.0F, 1.5F};
+  std::map<std::int32_t, int> seen;
+  constexpr int kDraws = 20000;
+  for (int seed = 0; seed < kDraws; ++seed) {
+    Only filter({0, 1, 3});
+    Sampling sampling = plain();
+    sampling.seed = static_cast<std::uint64_t>(seed);
+    ++seen[sample_among(filter, logits, sampling).token];
+  }
+  const double total = std::exp(1.0) + std::exp(0.5) + 1;
+  EXPECT_NEAR(seen[0], kDraws * std::exp(1.0) / total, 300);
+  EXPECT_NEAR(seen[1], kDraws * std::exp(0.5) / total, 300);
+  EXPECT_NEAR(seen[3], kDraws / total, 300);
+  EXPECT_EQ(seen.size(), 3U);
 }
 
 }  // namespace

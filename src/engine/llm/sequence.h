@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/llm/grammar.h"
 
 namespace lares::llm {
 
@@ -19,6 +21,7 @@ struct Sequence {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t computed = 0;
   engine::Sampling sampling;
+  std::unique_ptr<Grammar> grammar;  // Nothing: anything goes.
   std::vector<std::uint8_t> state;
 
   [[nodiscard]] bool can_run() const { return open && !ended && !saved; }

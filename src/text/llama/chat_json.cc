@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "text/llama/schema_check.h"
+
 namespace lares::text {
 namespace {
 
@@ -83,6 +85,51 @@ Result<> read_options(const std::string& text, const ControlGuard& guard,
   return {};
 }
 
+// The tools with their schemas looked over; with a tool that must be called, that one alone.
+Result<std::vector<common_chat_tool>> read_tools(const RenderChat& chat,
+                                                 const ControlGuard& guard) {
+  common_json tools = TRY(guarded(chat.tools, guard, "tools"));
+  if (!tools.is_array()) return fail(Code::Invalid, "tools must be an array");
+  const std::string wanted = guard.hide(chat.tool_name);
+  common_json used = common_json::array();
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    common_json& tool = tools.at(i);
+    if (!tool.is_object() || !tool.contains("function") || !tool.at("function").is_object() ||
+        !tool.at("function").contains("name") || !tool.at("function").at("name").is_string()) {
+      return fail(Code::Invalid, fmt::format("tools[{}] is no function with a name", i));
+    }
+    common_json& function = tool.at("function");
+    if (function.contains("parameters") && !function.at("parameters").is_null()) {
+      TRY_VOID(check_schema(function.at("parameters"),
+                            fmt::format("tools[{}].function.parameters", i), SchemaUse::Tool));
+    } else {
+      function["parameters"] =
+          common_json{{"type", "object"}, {"properties", common_json::object()}};
+    }
+    if (chat.tool_name.empty() || function.at("name").get<std::string>() == wanted) {
+      used.push_back(tool);
+    }
+  }
+  if (used.empty()) {
+    return fail(Code::Invalid, fmt::format("tool_choice names `{}`, which is not among the tools",
+                                           chat.tool_name));
+  }
+  return common_chat_tools_parse_oaicompat(used);
+}
+
+// Refuses what the template would silently leave out.
+Result<> check_template(const common_chat_templates_inputs& inputs,
+                        const std::map<std::string, bool>& can) {
+  const auto able = [&](const char* what) {
+    const auto found = can.find(what);
+    return found != can.end() && found->second;
+  };
+  if (inputs.tools.empty() || able("supports_tools") || able("supports_tool_calls")) return {};
+  return fail(Code::Unsupported,
+              "this model's chat template knows no tools: leave `tools` out or choose a model that "
+              "can call them");
+}
+
 }  // namespace
 
 Result<common_chat_templates_inputs> chat_inputs(const RenderChat& chat, const ControlGuard& guard,
@@ -91,15 +138,26 @@ Result<common_chat_templates_inputs> chat_inputs(const RenderChat& chat, const C
   const common_json messages = TRY(guarded(chat.messages, guard, "messages"));
   TRY_VOID(check_messages(messages));
   inputs.messages = common_chat_msgs_parse_oaicompat(messages);
-  if (!chat.tools.empty()) {
-    inputs.tools = common_chat_tools_parse_oaicompat(TRY(guarded(chat.tools, guard, "tools")));
+  if (!chat.tools.empty()) inputs.tools = TRY(read_tools(chat, guard));
+  if (!chat.schema.empty()) {
+    common_json schema = TRY(guarded(chat.schema, guard, "response_format"));
+    TRY_VOID(check_schema(schema, "response_format.json_schema.schema", SchemaUse::Answer));
+    inputs.json_schema = schema.dump();
   }
   if (!chat.options.empty()) TRY_VOID(read_options(chat.options, guard, inputs));
   inputs.add_generation_prompt = chat.add_generation_prompt;
   inputs.use_jinja = true;
   const auto caps = common_chat_templates_get_caps(templates);
+  TRY_VOID(check_template(inputs, caps));
   const auto parallel = caps.find("supports_parallel_tool_calls");
-  inputs.parallel_tool_calls = parallel != caps.end() && parallel->second;
+  inputs.parallel_tool_calls =
+      chat.parallel_tool_calls.value_or(parallel != caps.end() && parallel->second);
+  inputs.reasoning_format = COMMON_REASONING_FORMAT_DEEPSEEK;
+  switch (chat.tool_choice) {
+    case ToolChoice::Auto: inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_AUTO; break;
+    case ToolChoice::Required: inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_REQUIRED; break;
+    case ToolChoice::None: inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_NONE; break;
+  }
   return inputs;
 }
 

@@ -52,6 +52,12 @@ std::string ControlGuard::hide(std::string_view text) const {
   return out;
 }
 
+std::string ControlGuard::shown(std::string_view text) const {
+  std::string out;
+  for (const Piece& piece : split(text)) out += piece.text;
+  return out;
+}
+
 std::vector<ControlGuard::Piece> ControlGuard::split(std::string_view rendered) const {
   std::vector<Piece> pieces;
   const auto add = [&](std::string_view text, bool plain) {

@@ -34,6 +34,8 @@ class ControlGuard {
   };
   // Splits a rendered prompt at the marks. Without marks: one piece, not plain.
   [[nodiscard]] std::vector<Piece> split(std::string_view rendered) const;
+  // The text without marks, for grammars and parsers, where nothing is tokenised.
+  [[nodiscard]] std::string shown(std::string_view text) const;
 
  private:
   [[nodiscard]] const std::string* match(std::string_view text, std::size_t at,

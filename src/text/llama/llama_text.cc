@@ -1,5 +1,8 @@
 #include "text/llama/llama_text.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -71,6 +74,29 @@ std::string reason_of(const std::exception& error) {
   }
   return std::string(text.substr(0, std::min(text.find('\n'), kMost)));
 }
+
+// The library prints grammars that it cannot read, which hold what people wrote, to stderr.
+class QuietStderr {
+ public:
+  explicit QuietStderr(bool quiet) {
+    if (!quiet) return;
+    const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0) return;
+    kept_ = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    ::dup2(nowhere, STDERR_FILENO);
+    ::close(nowhere);
+  }
+  ~QuietStderr() {
+    if (kept_ < 0) return;
+    ::dup2(kept_, STDERR_FILENO);
+    ::close(kept_);
+  }
+  QuietStderr(const QuietStderr&) = delete;
+  QuietStderr& operator=(const QuietStderr&) = delete;
+
+ private:
+  int kept_ = -1;
+};
 
 // Tokens whose text is recognised only where special tokens are parsed (llama-vocab.cpp,
 // tokenizer_st_partition).
@@ -226,10 +252,14 @@ Result<Rendered> LlamaText::render(const RenderChat& chat) {
   try {
     const common_chat_templates_inputs inputs =
         TRY(chat_inputs(chat, *model->guard, model->templates.get()));
+    const bool calls = !chat.tools.empty() && chat.tool_choice != ToolChoice::None;
+    const bool special = calls || !chat.schema.empty();
+    const QuietStderr quiet(special);
     common_chat_params params = common_chat_templates_apply(model->templates.get(), inputs);
     Rendered rendered;
     rendered.stops = std::move(params.additional_stops);
     TRY_VOID(append_pieces(model->vocab(), model->guard->split(params.prompt), rendered.tokens));
+    TRY_VOID(describe_answer(model->vocab(), *model->guard, params, special, rendered));
     return rendered;
   } catch (const std::exception& error) {
     return fail(Code::Invalid,
@@ -243,6 +273,15 @@ Result<std::vector<std::int32_t>> LlamaText::tokenize(const Tokenize& request) {
   TRY_VOID(append_tokens(model->vocab(), request.text, request.add_special, request.parse_special,
                          tokens));
   return tokens;
+}
+
+Result<ParsedChat> LlamaText::parse(const ParseChat& chat) {
+  try {
+    return parsers_.parse(chat);
+  } catch (const std::exception& error) {
+    return fail(Code::Invalid,
+                fmt::format("the answer has not the form it should: {}", reason_of(error)));
+  }
 }
 
 }  // namespace lares::text

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "text/llama/chat_answer.h"
 #include "text/text_engine.h"
 
 namespace lares::text {
@@ -29,12 +30,14 @@ class LlamaText : public TextEngine {
   // inside messages, tools or options stays plain text (control_guard.h).
   Result<Rendered> render(const RenderChat& chat) override;
   Result<std::vector<std::int32_t>> tokenize(const Tokenize& request) override;
+  Result<ParsedChat> parse(const ParseChat& chat) override;
 
  private:
   struct Model;
   Result<Model*> find(ModelId model) const;
 
   std::map<ModelId, std::unique_ptr<Model>> models_;
+  ChatParsers parsers_;
 };
 
 }  // namespace lares::text

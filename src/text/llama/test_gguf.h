@@ -1,0 +1,37 @@
+// For tests: the starter model's vocabulary under another chat template.
+#pragma once
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gguf.h>
+#include <gtest/gtest.h>
+
+namespace lares::text {
+
+inline const std::string kStarter = LARES_SOURCE_DIR "/models/starter/chat/starter-chat-q8_0.gguf";
+
+// Writes a model file without tensors and returns its path; "" if it cannot be written.
+inline std::string gguf_with_template(const std::string& name, const std::string& chat_template) {
+  gguf_context* from = gguf_init_from_file(kStarter.c_str(), {.no_alloc = true, .ctx = nullptr});
+  if (from == nullptr) return "";
+  gguf_context* to = gguf_init_empty();
+  gguf_set_kv(to, from);
+  gguf_set_val_str(to, "tokenizer.chat_template", chat_template.c_str());
+  const std::string path =
+      testing::TempDir() + "lares_template_" + std::to_string(getpid()) + "_" + name + ".gguf";
+  const bool written = gguf_write_to_file(to, path.c_str(), true);
+  gguf_free(to);
+  gguf_free(from);
+  return written ? path : "";
+}
+
+inline std::string file_text(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace lares::text
