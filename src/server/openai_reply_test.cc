@@ -156,5 +156,62 @@ TEST(OpenAiReply, IdsGoBothWays) {
   }
 }
 
+TextDelta calls_delta(std::vector<CallDelta> calls) {
+  TextDelta out;
+  out.calls = std::move(calls);
+  return out;
+}
+
+// What stands between "delta": and ,"logprobs" of each event.
+std::vector<std::string> deltas_of(const std::string& stream) {
+  std::vector<std::string> out;
+  for (auto at = stream.find("\"delta\":"); at != std::string::npos;
+       at = stream.find("\"delta\":", at + 1)) {
+    const auto begin = at + 8;
+    out.push_back(stream.substr(begin, stream.find(",\"logprobs\"", begin) - begin));
+  }
+  return out;
+}
+
+TEST(OpenAiReply, CallsAndThoughtsInAStream) {
+  StreamReply reply(head(OpenAiForm::Chat));
+  std::string out;
+  TextDelta thought;
+  thought.reasoning = "Hm";
+  reply.append(out, thought);
+  TextDelta both = delta("Wait.");
+  both.reasoning = ".";
+  reply.append(out, both);
+  reply.append(out, calls_delta({{0, "a1", "light", "{"}}));
+  reply.append(out, calls_delta({{0, "", "", "}"}, {1, "a2", "clock", ""}}));
+  reply.append(out, delta("", Finish::ToolCalls));
+  EXPECT_EQ(
+      deltas_of(out),
+      (std::vector<std::string>{
+          R"({"role":"assistant","content":""})", R"({"reasoning_content":"Hm"})",
+          R"({"reasoning_content":".","content":"Wait."})",
+          R"({"tool_calls":[{"index":0,"id":"a1","type":"function","function":{"name":"light","arguments":"{"}}]})",
+          R"({"tool_calls":[{"index":0,"function":{"arguments":"}"}},{"index":1,"id":"a2","type":"function","function":{"name":"clock","arguments":""}}]})",
+          "{}"}));
+  EXPECT_NE(out.find("\"finish_reason\":\"tool_calls\""), std::string::npos);
+}
+
+TEST(OpenAiReply, CallsAndThoughtsAtOnce) {
+  WholeReply reply(head(OpenAiForm::Chat));
+  TextDelta thought;
+  thought.reasoning = "Hm";
+  reply.add(thought);
+  reply.add(calls_delta({{0, "a1", "light", "{"}}));
+  reply.add(calls_delta({{0, "", "", "}"}}));
+  reply.add(delta("", Finish::ToolCalls));
+  const std::string body = reply.body(kUsage);
+  EXPECT_NE(
+      body.find(
+          R"("message":{"role":"assistant","content":null,"refusal":null,"reasoning_content":"Hm","tool_calls":[{"id":"a1","type":"function","function":{"name":"light","arguments":"{}"}}]})"),
+      std::string::npos)
+      << body;
+  EXPECT_NE(body.find("\"finish_reason\":\"tool_calls\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lares::server

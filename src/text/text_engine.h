@@ -70,7 +70,7 @@ struct Rendered {
 
 // An answer, or its beginning, to be taken apart.
 struct ParseChat {
-  std::uint64_t key = 0;               // Names the parser; not 0.
+  std::uint64_t key = 0;               // Names the parser.
   std::optional<ChatParser> parser{};  // Needed the first time the worker hears of `key`.
   std::string text{};                  // Everything generated so far.
   bool partial = false;                // More may come.

@@ -139,17 +139,16 @@ TEST_F(GrammarTest, ALazyOneWaitsForItsTrigger) {
 
 TEST_F(GrammarTest, ATriggerInTheMiddleOfATokenCutsIt) {
   Constraint c = on_call();
-  c.grammar = R"(root ::= "n" [a-z]+ ".")";
-  c.trigger_words = {"n"};
-  const Tokens word = tokens(" kitchen");
-  for (const std::int32_t token : word) {
-    if (text({token}).find('n') == std::string::npos) continue;
-    const auto g = grammar(c);
-    ASSERT_TRUE(g->accept(token)) << text({token});
-    EXPECT_TRUE(g->applies());
-  }
-  const auto whole = grammar(c, " kitchen sink");  // A blank does not follow.
-  EXPECT_EQ(whole, nullptr);
+  const std::string word = text({tokens(" the").front()});  // One token, blank and all.
+  ASSERT_EQ(word, " the");
+  c.grammar = R"(root ::= "he" " light" "s"? ".")";
+  c.trigger_words = {"he"};
+  const auto g = grammar(c, "Put on the");
+  EXPECT_TRUE(g->applies());
+  EXPECT_TRUE(allows_text(*g, " light"));
+  EXPECT_FALSE(allows_text(*g, "he"));
+  EXPECT_TRUE(g->accept(tokens(" light").front()));
+  EXPECT_TRUE(allows_text(*g, "."));
 }
 
 TEST_F(GrammarTest, TriggersAreFoundAfterAnyAmountOfText) {

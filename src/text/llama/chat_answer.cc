@@ -7,6 +7,7 @@
 
 #include <common.h>
 #include <fmt/format.h>
+#include <json-schema-to-grammar.h>
 #include <llama-cpp.h>
 
 namespace lares::text {
@@ -123,17 +124,43 @@ std::vector<ShownToken> shown_tokens(const llama_vocab* vocab, const common_chat
 }  // namespace
 
 Result<> describe_answer(const llama_vocab* vocab, const ControlGuard& guard,
-                         const common_chat_params& params, bool special, Rendered& out) {
+                         common_chat_params params, const AnswerWish& wish, Rendered& out) {
+  if (!wish.schema.empty() && params.grammar.empty()) {
+    // common leaves schemas out with a few templates: then the answer is the JSON and nothing else.
+    params.grammar = json_schema_to_grammar(common_json::parse(wish.schema));
+    params.grammar_lazy = false;
+    params.generation_prompt.clear();
+    out.constraint = TRY(constraint_of(vocab, guard, params));
+    return {};
+  }
+  const bool special = wish.tools || !wish.schema.empty();
   ChatParser parser;
   parser.format = static_cast<std::uint8_t>(params.format);
-  parser.tool_calls = special;
+  parser.tool_calls = wish.tools;
   parser.generation_prompt = params.generation_prompt;
   parser.rules = guard.shown(params.parser);
-  if (special) out.constraint = TRY(constraint_of(vocab, guard, params));
+  if (!wish.call_first.empty()) {
+    common_chat_params call;
+    call.grammar = wish.call_first;
+    out.constraint = TRY(constraint_of(vocab, guard, call));
+  } else if (special) {
+    out.constraint = TRY(constraint_of(vocab, guard, params));
+  }
   if (!special && !params.supports_thinking && is_plain(parser)) return {};
   out.shown = shown_tokens(vocab, params);
   out.parser = std::move(parser);
   return {};
+}
+
+std::string call_grammar(const common_chat_templates* templates,
+                         common_chat_templates_inputs inputs) {
+  inputs.tool_choice = COMMON_CHAT_TOOL_CHOICE_AUTO;
+  common_chat_params params = common_chat_templates_apply(templates, inputs);
+  const bool marked =
+      params.grammar_lazy && !params.grammar_triggers.empty() &&
+      std::all_of(params.grammar_triggers.begin(), params.grammar_triggers.end(),
+                  [](const auto& t) { return t.type == COMMON_GRAMMAR_TRIGGER_TYPE_WORD; });
+  return marked ? std::move(params.grammar) : "";
 }
 
 Result<ChatParsers::Entry*> ChatParsers::find(const ParseChat& chat) {

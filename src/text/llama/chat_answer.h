@@ -19,10 +19,23 @@ namespace lares::text {
 // A grammar is refused beyond this: the device worker reads it between two steps.
 inline constexpr std::size_t kGrammarBytesMax = 1U << 20U;
 
-// Fills in constraint, parser and shown tokens. `special`: tools or a schema were asked for.
-// Errors: Invalid, TooLarge (the grammar cannot be used).
+// What was asked for beside words.
+struct AnswerWish {
+  bool tools = false;
+  std::string schema;      // JSON, looked over.
+  std::string call_first;  // The grammar of a call alone, that the answer must begin with; or "".
+};
+
+// Where the answer must hold a call, common's grammar takes any words before it, which a small
+// model may never end. The grammar of the call alone, where the template's calls have a mark of
+// their own; else "".
+std::string call_grammar(const common_chat_templates* templates,
+                         common_chat_templates_inputs inputs);
+
+// Fills in constraint, parser and shown tokens. Errors: Invalid, TooLarge (the grammar cannot be
+// used).
 Result<> describe_answer(const llama_vocab* vocab, const ControlGuard& guard,
-                         const common_chat_params& params, bool special, Rendered& out);
+                         common_chat_params params, const AnswerWish& wish, Rendered& out);
 
 // The parsers at work, by key. The least recently used is forgotten.
 class ChatParsers {

@@ -249,17 +249,21 @@ Result<Rendered> LlamaText::render(const RenderChat& chat) {
     return fail(Code::Invalid,
                 fmt::format("the model's chat template is broken: {}", model->template_error));
   }
+  const QuietStderr quiet(!chat.tools.empty() || !chat.schema.empty());
   try {
-    const common_chat_templates_inputs inputs =
+    common_chat_templates_inputs inputs =
         TRY(chat_inputs(chat, *model->guard, model->templates.get()));
-    const bool calls = !chat.tools.empty() && chat.tool_choice != ToolChoice::None;
-    const bool special = calls || !chat.schema.empty();
-    const QuietStderr quiet(special);
+    AnswerWish wish;
+    wish.tools = !chat.tools.empty() && chat.tool_choice != ToolChoice::None;
+    wish.schema = inputs.json_schema;
     common_chat_params params = common_chat_templates_apply(model->templates.get(), inputs);
+    if (wish.tools && chat.tool_choice == ToolChoice::Required && !params.supports_thinking) {
+      wish.call_first = call_grammar(model->templates.get(), std::move(inputs));
+    }
     Rendered rendered;
     rendered.stops = std::move(params.additional_stops);
     TRY_VOID(append_pieces(model->vocab(), model->guard->split(params.prompt), rendered.tokens));
-    TRY_VOID(describe_answer(model->vocab(), *model->guard, params, special, rendered));
+    TRY_VOID(describe_answer(model->vocab(), *model->guard, std::move(params), wish, rendered));
     return rendered;
   } catch (const std::exception& error) {
     return fail(Code::Invalid,

@@ -20,9 +20,10 @@ Error wrong(const std::string& place, std::string_view what) {
 
 // Whether common makes a rule of the pattern, and not just "any string".
 bool has_grammar(const std::string& pattern) {
-  const common_json any{{"type", "string"}};
-  const common_json bound{{"type", "string"}, {"pattern", pattern}};
-  return json_schema_to_grammar(bound) != json_schema_to_grammar(any);
+  const auto grammar = [](const std::string& text) {
+    return json_schema_to_grammar(common_json{{"type", "string"}, {"pattern", text}});
+  };
+  return grammar(pattern) != grammar("not anchored");
 }
 
 class Checker {
