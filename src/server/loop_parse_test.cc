@@ -16,7 +16,7 @@ namespace lares::server {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
-constexpr auto kTextLimit = std::chrono::seconds(2);
+constexpr auto kTextLimit = std::chrono::milliseconds(2000);
 const std::string kTools = R"([{"type":"function","function":{"name":"x"}}])";
 
 // What a text worker's parser does wrong.
@@ -205,8 +205,8 @@ TEST_F(LoopParse, AWorkerThatTakesTooLongIsReplaced) {
   const auto got = ask(true);
   EXPECT_EQ(got->text, plain->text);
   EXPECT_FALSE(got->ended->error);
-  EXPECT_EQ(faults->starts, 2);
   expect_the_same(*ask(true), *plain);  // The next one finds a worker that works.
+  EXPECT_EQ(faults->starts, 2);
 }
 
 }  // namespace

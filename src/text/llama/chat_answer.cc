@@ -10,6 +10,8 @@
 #include <json-schema-to-grammar.h>
 #include <llama-cpp.h>
 
+#include "text/llama/literal_trie.h"
+
 namespace lares::text {
 namespace {
 
@@ -89,7 +91,7 @@ Result<> try_grammar(const llama_vocab* vocab, const Constraint& constraint) {
 Result<Constraint> constraint_of(const llama_vocab* vocab, const ControlGuard& guard,
                                  const common_chat_params& params) {
   Constraint out;
-  out.grammar = guard.shown(params.grammar);
+  out.grammar = with_literal_trees(guard.shown(params.grammar));
   if (out.grammar.empty()) return out;
   if (out.grammar.size() > kGrammarBytesMax) {
     return fail(Code::TooLarge,

@@ -47,7 +47,8 @@ class Checker {
     TRY_VOID(check_enum(schema, place));
     TRY_VOID(check_limits(schema, place));
     TRY_VOID(check_pattern(schema, place));
-    return visit_members(schema, place);
+    TRY_VOID(visit_members(schema, place));
+    return check_alternatives(schema, place);
   }
 
  private:
@@ -183,6 +184,39 @@ class Checker {
       TRY_VOID(visit(schema.at("additionalProperties"), place + ".additionalProperties"));
     }
     return {};
+  }
+
+  // How many ways there are to begin a value; of what contains itself without end, more than
+  // enough.
+  std::size_t alternatives(const common_json& schema, int depth) const {
+    if (!schema.is_object() || depth > 64) return depth > 64 ? kAlternativesMax + 1 : 1;
+    if (schema.contains("$ref")) {
+      const common_json* target = find(schema.at("$ref").get<std::string>());
+      return target == nullptr ? 1 : alternatives(*target, depth + 1);
+    }
+    for (const char* name : {"anyOf", "oneOf"}) {
+      if (!schema.contains(name)) continue;
+      std::size_t sum = 0;
+      const common_json& list = schema.at(name);
+      for (std::size_t i = 0; i < list.size() && sum <= kAlternativesMax; ++i) {
+        sum += alternatives(list.at(i), depth + 1);
+      }
+      return sum;
+    }
+    return 1;
+  }
+
+  Result<> check_alternatives(const common_json& schema, const std::string& place) const {
+    std::size_t optional = schema.contains("properties") ? schema.at("properties").size() : 0;
+    if (schema.contains("required") && schema.at("required").is_array()) {
+      optional -= std::min(optional, schema.at("required").size());
+    }
+    if (optional <= kAlternativesMax && alternatives(schema, 0) <= kAlternativesMax) return {};
+    return fail(Code::TooLarge,
+                fmt::format("{} has too many alternatives, or contains itself with nothing around "
+                            "it: an object may have {} members that are "
+                            "not required, and an anyOf or oneOf as many schemas",
+                            place, kAlternativesMax));
   }
 
   Result<> visit_list(common_json& list, const std::string& place) {

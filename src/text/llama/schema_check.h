@@ -21,6 +21,9 @@ enum class SchemaUse : std::uint8_t {
 
 // Most repetitions that a grammar can count (llama-grammar.cpp, MAX_REPETITION_THRESHOLD).
 inline constexpr std::int64_t kRepetitionsMax = 2000;
+// Most alternatives at one place: schemas of an anyOf, optional members of an object. llama.cpp
+// compares them all with each other at every letter.
+inline constexpr std::size_t kAlternativesMax = 256;
 // Most values of one enum, and most schemas within one.
 inline constexpr std::size_t kEnumMax = 16384;
 inline constexpr std::size_t kSchemasMax = 4096;
