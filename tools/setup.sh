@@ -10,8 +10,8 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 say() { printf 'lares: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Everything that building and testing use. npm fetches llama.cpp; it is checked by itself, for it often
-# comes from elsewhere than Debian.
+# Everything that building and testing use. npm fetches llama.cpp, node runs the clients' tests; they are
+# checked by themselves, for they often come from elsewhere than Debian.
 packages=(g++ cmake ninja-build ccache git openssl ca-certificates python3 clang-format
   libboost1.81-dev libfmt-dev libexpected-dev libtomlplusplus-dev libsqlite3-dev libsodium-dev libgtest-dev
   libgmock-dev librapidcheck-dev)
@@ -23,6 +23,7 @@ missing_packages() {
     [[ $status == 'install ok installed' ]] || echo "$package"
   done
   command -v npm >/dev/null || echo npm
+  command -v node >/dev/null || echo nodejs
 }
 
 as_root() {

@@ -57,6 +57,10 @@ void Answer::respond(HttpResponse response) {
   exchange_->respond(std::move(response));
 }
 
+void Answer::fail(const ApiError& error) {
+  respond(error_form_ == ErrorForm::Ollama ? ollama_error_response(error) : error_response(error));
+}
+
 void Answer::begin_stream(std::string content_type) {
   exchange_->begin_stream(200, std::move(content_type), Headers{{"X-Request-Id", id_}});
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ class HttpMetrics {
   Metrics* metrics_;
 };
 
+// Whose clients must understand a failure: {"error":{"message":...}} or {"error":"..."}.
+enum class ErrorForm : std::uint8_t { OpenAi, Ollama };
+
 class Answer : public std::enable_shared_from_this<Answer> {
  public:
   Answer(std::shared_ptr<Exchange> exchange, std::shared_ptr<HttpMetrics> metrics,
@@ -43,7 +47,9 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void set_id(std::string id) { id_ = std::move(id); }
 
   void respond(HttpResponse response);
-  void fail(const ApiError& error) { respond(error_response(error)); }
+  void fail(const ApiError& error);
+  // Until called, OpenAI's.
+  void set_error_form(ErrorForm form) { error_form_ = form; }
   void begin_stream(std::string content_type);
   void send(std::string data) { exchange_->send(std::move(data)); }
   void end_stream();
@@ -59,6 +65,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   Instant begun_;
   std::string_view route_ = "unknown";
   std::string id_;
+  ErrorForm error_form_ = ErrorForm::OpenAi;
   CallerRef caller_;
   std::atomic<bool> recorded_{false};
 };

@@ -1,6 +1,7 @@
 #include "server/errors.h"
 
 #include <array>
+#include <utility>
 
 #include "core/text.h"
 
@@ -71,6 +72,18 @@ HttpResponse error_response(const ApiError& error) {
       error.retry_after > 0 ? error.retry_after : error_row(error.code).retry_after;
   if (retry_after > 0) response.headers.emplace_back("Retry-After", std::to_string(retry_after));
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+HttpResponse ollama_error_response(const ApiError& error) {
+  std::string body = "{";
+  append_member(body, "error", error.message);
+  body += ',';
+  append_member(body, "code",
+                error.error_code.empty() ? error_row(error.code).error_code : error.error_code);
+  body += '}';
+  HttpResponse response = error_response(error);
+  response.body = std::move(body);
   return response;
 }
 

@@ -40,4 +40,7 @@ int error_status(const ApiError& error);
 // Status, body, and Retry-After where waiting helps.
 HttpResponse error_response(const ApiError& error);
 
+// The same in Ollama's form: {"error":"...","code":"..."}; its clients show the string.
+HttpResponse ollama_error_response(const ApiError& error);
+
 }  // namespace lares::server

@@ -11,6 +11,7 @@
 #include "server/embeddings.h"
 #include "server/errors.h"
 #include "server/member_jobs.h"
+#include "server/ollama_routes.h"
 #include "server/openai_request.h"
 #include "server/openai_sink.h"
 #include "server/usage_reader.h"
@@ -66,9 +67,10 @@ class Routes {
   void usage(const std::shared_ptr<Answer>& answer, std::string_view id);
   void queue(const std::shared_ptr<Answer>& answer, std::string_view id);
   void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void ollama(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 17> kRoutes;
+  static const std::array<Route, 31> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -76,11 +78,12 @@ class Routes {
   std::shared_ptr<HttpMetrics> http_metrics_;
   std::optional<UsageReader> usage_reader_;
   std::shared_ptr<MemberJobs> jobs_;
+  OllamaRoutes ollama_;
 };
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 17> Routes::kRoutes = {{
+const std::array<Route, 31> Routes::kRoutes = {{
     {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
@@ -98,6 +101,20 @@ const std::array<Route, 17> Routes::kRoutes = {{
     {"GET", "/health", &Routes::health, Need::Nothing},
     {"GET", "/readyz", &Routes::ready, Need::Nothing},
     {"GET", "/metrics", &Routes::metrics_text, Need::Admin},
+    {"POST", "/api/chat", &Routes::ollama},
+    {"POST", "/api/generate", &Routes::ollama},
+    {"GET", "/api/tags", &Routes::ollama},
+    {"GET", "/api/ps", &Routes::ollama},
+    {"POST", "/api/show", &Routes::ollama},
+    {"GET", "/api/version", &Routes::ollama, Need::Nothing},
+    {"POST", "/api/pull", &Routes::ollama},
+    {"POST", "/api/create", &Routes::ollama},
+    {"POST", "/api/push", &Routes::ollama},
+    {"POST", "/api/copy", &Routes::ollama},
+    {"DELETE", "/api/delete", &Routes::ollama},
+    {"GET", "/api/blobs/{id}", &Routes::ollama},
+    {"POST", "/api/blobs/{id}", &Routes::ollama},
+    {"PUT", "/api/blobs/{id}", &Routes::ollama},
 }};
 
 // What stands for {id} in `path` ("" if the template has none); nothing if it does not fit. Names
@@ -163,7 +180,8 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
       metrics_(metrics),
       options_(std::move(options)),
       http_metrics_(std::make_shared<HttpMetrics>(metrics)),
-      jobs_(std::make_shared<MemberJobs>(service)) {
+      jobs_(std::make_shared<MemberJobs>(service)),
+      ollama_(service, jobs_, {options_.now, options_.unix_seconds, options_.defaults}) {
   LARES_ASSERT(options_.now && options_.unix_seconds, "routes need clocks");
   LARES_ASSERT(options_.access, "routes need to know who asks");
   options_.access->on_revoked([jobs = std::weak_ptr(jobs_)] {
@@ -175,6 +193,7 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
 void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
   const auto answer = std::make_shared<Answer>(exchange, http_metrics_, options_.now);
   const HttpRequest& request = exchange->request();
+  if (request.path.starts_with("/api/")) answer->set_error_form(ErrorForm::Ollama);
   std::string_view method = request.method;
   if (method == "HEAD") method = "GET";
   const Route* chosen = nullptr;
@@ -366,6 +385,10 @@ void Routes::usage(const std::shared_ptr<Answer>& answer, std::string_view) {
   error.code = Code::Unavailable;
   error.message = "this server keeps no usage ledger";
   answer->fail(error);
+}
+
+void Routes::ollama(const std::shared_ptr<Answer>& answer, std::string_view) {
+  ollama_.handle(answer);
 }
 
 void Routes::welcome(const std::shared_ptr<Answer>& answer, std::string_view) {

@@ -147,6 +147,7 @@ std::string code_of(const FakeExchange& exchange) {
   const auto body = json::parse(exchange.body.substr(begin));
   const json::Value* error = body ? body->find("error") : nullptr;
   const json::Value* code = error == nullptr ? nullptr : error->find("code");
+  if (code == nullptr && body) code = body->find("code");  // In Ollama's form.
   return code == nullptr || code->as<std::string>() == nullptr ? "" : *code->as<std::string>();
 }
 
