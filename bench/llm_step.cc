@@ -1,9 +1,10 @@
 // Steps of the text engine, timed: LlmEngine driven directly, without server or worker.
 //
 //   llm_step MODEL.gguf [--decodes N] [--chunk N] [--steps N] [--threads N] [--filled N]
-//            [--top-k N] [--give-way 0|1] [--library FOLDER]
+//            [--top-k N] [--constrained N] [--give-way 0|1] [--library FOLDER]
 //
-// N sequences decode one token each a step, and one more reads a prompt in chunks (0: none). Prints
+// N sequences decode one token each a step, and one more reads a prompt in chunks (0: none); of the
+// first, some must follow a grammar (lines of JSON without end). Prints
 // the median and the 99th percentile of a step in ms, split into building the batch, llama_decode
 // and sampling, and tokens per second. The machine's load is printed too, because ggml's threads
 // spin: a busy neighbour changes everything (engine/llm/threads.h).
@@ -29,8 +30,9 @@ constexpr ModelId kModel{0};
 struct Wish {
   std::string path;
   std::map<std::string, std::string> options = {
-      {"--decodes", "4"}, {"--chunk", "0"},  {"--steps", "100"},  {"--threads", "0"},
-      {"--filled", "64"}, {"--top-k", "40"}, {"--give-way", "1"}, {"--library", ""}};
+      {"--decodes", "4"},     {"--chunk", "0"},    {"--steps", "100"},
+      {"--threads", "0"},     {"--filled", "64"},  {"--top-k", "40"},
+      {"--constrained", "0"}, {"--give-way", "1"}, {"--library", ""}};
 
   [[nodiscard]] std::uint32_t number(const std::string& name) const {
     return static_cast<std::uint32_t>(std::strtoul(options.at(name).c_str(), nullptr, 10));
@@ -73,6 +75,16 @@ engine::Sampling sampling_for(std::uint32_t seq, const Wish& wish) {
   return sampling;
 }
 
+Constraint json_lines() {
+  Constraint constraint;
+  constraint.grammar = R"(root ::= "{" pair (", " pair){0,4} "}\n" root
+pair ::= string ": " (string | number | "true" | "false" | "null")
+string ::= "\"" [^"\\\x00-\x1F]{1,20} "\""
+number ::= "-"? [0-9]{1,6} ("." [0-9]{1,3})?
+)";
+  return constraint;
+}
+
 Result<> open(llm::LlmEngine& engine, std::uint32_t seq, std::uint32_t tokens, const Wish& wish,
               const engine::Loaded& loaded) {
   engine::Open open;
@@ -83,6 +95,7 @@ Result<> open(llm::LlmEngine& engine, std::uint32_t seq, std::uint32_t tokens, c
     open.tokens.push_back(static_cast<std::int32_t>((i * 37 + seq * 101) % loaded.info.vocabulary));
   }
   open.sampling = sampling_for(seq, wish);
+  if (seq < wish.number("--constrained")) open.constraint = json_lines();
   return engine.open(open);
 }
 
@@ -150,8 +163,9 @@ Result<> bench(const Wish& wish) {
   Timed timed = TRY(measure(*engine, wish, loaded));
   double total = 0;
   for (const double ms : timed.whole) total += ms;
-  fmt::print("{} decodes, chunk {}, {} steps, load {}\n", wish.number("--decodes"),
-             wish.number("--chunk"), wish.number("--steps"), load_average());
+  fmt::print("{} decodes ({} constrained), chunk {}, {} steps, load {}\n", wish.number("--decodes"),
+             wish.number("--constrained"), wish.number("--chunk"), wish.number("--steps"),
+             load_average());
   for (const auto& [threads, steps] : timed.threads) {
     fmt::print("  {} steps with {} threads\n", steps, threads);
   }

@@ -135,11 +135,16 @@ void OllamaReply::add(const TextDelta& delta, bool stream, std::string& out) {
   out += ",\"done\":false}\n";
 }
 
-void OllamaReply::append_end(const Usage& usage, const OllamaTimes& times, std::string& out) {
+void OllamaReply::append_end(const Usage& usage, const OllamaTimes& times, bool stream,
+                             std::string& out) {
   if (head_.load_only) {
     append_line(out, {});
     out += ",\"done\":true,\"done_reason\":\"load\"}\n";
     return;
+  }
+  if (stream && !calls_.empty()) {
+    append_line(out, std::exchange(calls_, {}));
+    out += ",\"done\":false}\n";
   }
   append_line(out, calls_);
   fmt::format_to(std::back_inserter(out),

@@ -40,8 +40,8 @@ class OllamaReply {
   }
   // Appends a line, if there is something to tell. Not streamed: keeps everything for the end.
   void add(const TextDelta& delta, bool stream, std::string& out);
-  // Appends the last line, which holds whatever has been kept.
-  void append_end(const Usage& usage, const OllamaTimes& times, std::string& out);
+  // Appends the last line, and before it, in a stream, one with the calls.
+  void append_end(const Usage& usage, const OllamaTimes& times, bool stream, std::string& out);
 
  private:
   void append_line(std::string& out, const std::vector<CallDelta>& calls);

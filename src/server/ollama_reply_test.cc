@@ -25,7 +25,7 @@ TEST(OllamaReply, AStreamOfLines) {
   std::string out;
   chat.add(words("He said \"hi\""), true, out);
   chat.add(words("", Finish::Stop), true, out);
-  chat.append_end({5, 2, 3}, {nanoseconds(100), nanoseconds(40)}, out);
+  chat.append_end({5, 2, 3}, {nanoseconds(100), nanoseconds(40)}, true, out);
   EXPECT_EQ(
       out,
       R"({"model":"m","created_at":"2023-11-14T22:13:20Z","message":{"role":"assistant","content":"He said \"hi\""},"done":false}
@@ -42,7 +42,7 @@ TEST(OllamaReply, OneBodyHoldsEverything) {
   generate.add(words("One "), false, out);
   generate.add(words("two", Finish::Length), false, out);
   EXPECT_EQ(out, "");
-  generate.append_end({}, {}, out);
+  generate.append_end({}, {}, false, out);
   EXPECT_TRUE(out.starts_with(
       R"({"model":"m","created_at":"2023-11-14T22:13:20Z","response":"One two","thinking":"Hm","done":true,"done_reason":"length",)"))
       << out;
@@ -59,10 +59,11 @@ TEST(OllamaReply, CallsComeWholeAndLast) {
   rest.calls = {{0, "", "", ": true}"}, {1, "a2", "cut", "{\"x\""}};
   rest.finish = Finish::ToolCalls;
   chat.add(rest, true, out);
-  chat.append_end({}, {}, out);
+  chat.append_end({}, {}, true, out);
   EXPECT_NE(
       out.find(
-          R"("tool_calls":[{"id":"a1","function":{"index":0,"name":"light","arguments":{"on":true}}},{"id":"a2","function":{"index":1,"name":"cut","arguments":{}}}]},"done":true,"done_reason":"stop")"),
+          R"("tool_calls":[{"id":"a1","function":{"index":0,"name":"light","arguments":{"on":true}}},{"id":"a2","function":{"index":1,"name":"cut","arguments":{}}}]},"done":false}
+{)"),
       std::string::npos)
       << out;
 }
@@ -71,7 +72,7 @@ TEST(OllamaReply, Loaded) {
   OllamaReply chat = reply(OllamaForm::Generate, true);
   std::string out;
   chat.add(words("x", Finish::Length), true, out);
-  chat.append_end({}, {}, out);
+  chat.append_end({}, {}, true, out);
   EXPECT_EQ(
       out,
       R"({"model":"m","created_at":"2023-11-14T22:13:20Z","response":"","done":true,"done_reason":"load"})"

@@ -64,7 +64,7 @@ void OllamaSink::ended(const Ended& ended) {
     return answer->end_stream();
   }
   const Instant at = now_();
-  reply_.append_end(ended.usage, {at - begun_, first_text_.value_or(at) - begun_}, out);
+  reply_.append_end(ended.usage, {at - begun_, first_text_.value_or(at) - begun_}, streaming_, out);
   if (streaming_) {
     answer->send(std::move(out));
     return answer->end_stream();

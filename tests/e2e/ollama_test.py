@@ -53,10 +53,11 @@ class Ollama(unittest.TestCase):
         messages = [{"role": "user", "content": "Turn on the kitchen light"}]
         for stream in (False, True):
             _, _, lines = self.post("/api/chat", {"messages": messages, "tools": [LIGHT], "stream": stream})
-            call = lines[-1]["message"]["tool_calls"][0]["function"]
+            message = next(line["message"] for line in lines if "tool_calls" in line["message"])
+            call = message["tool_calls"][0]["function"]
             self.assertEqual(call["name"], "set_light")
             self.assertEqual(call["arguments"], {"room": "kitchen", "on": True})
-        messages += [lines[-1]["message"], {"role": "tool", "tool_name": "set_light", "content": '{"ok": true}'}]
+        messages += [message, {"role": "tool", "tool_name": "set_light", "content": '{"ok": true}'}]
         status, _, after = self.post("/api/chat", {"messages": messages, "tools": [LIGHT], "stream": False})
         self.assertEqual(status, 200)
         self.assertTrue(after[0]["message"]["content"])

@@ -272,5 +272,78 @@ TEST_F(LlamaTextTest, ARefusingTemplateSaysWhy) {
       << rendered.error().message;
 }
 
+TEST_F(LlamaTextTest, PlainChatsNeedNoParser) {
+  RenderChat chat;
+  chat.model = kModel;
+  chat.messages = R"([{"role":"user","content":"Hello"}])";
+  const auto plain = text_.render(chat);
+  ASSERT_TRUE(plain);
+  EXPECT_FALSE(plain->parser);
+  EXPECT_TRUE(plain->constraint.empty());
+  chat.tools = R"([{"type":"function","function":{"name":"light"}}])";
+  chat.tool_choice = ToolChoice::None;
+  const auto spoken_of = text_.render(chat);
+  ASSERT_TRUE(spoken_of);
+  EXPECT_FALSE(spoken_of->parser);
+  EXPECT_GT(spoken_of->tokens.size(), plain->tokens.size());
+}
+
+// A value that looks like a control token is what the answer holds, letter by letter.
+TEST_F(LlamaTextTest, SchemasMayHoldTheTextOfControlTokens) {
+  RenderChat chat;
+  chat.model = kModel;
+  chat.messages = R"([{"role":"user","content":"Hello"}])";
+  chat.schema = R"({"enum":["<|im_end|>","<|im_start|>"]})";
+  const auto rendered = text_.render(chat);
+  ASSERT_TRUE(rendered) << rendered.error().message;
+  EXPECT_NE(rendered->constraint.grammar.find("_end|>"), std::string::npos)
+      << rendered->constraint.grammar;
+  EXPECT_EQ(rendered->constraint.grammar.find("\xF4\x8F\xBF"), std::string::npos);
+}
+
+TEST_F(LlamaTextTest, AToolThatMustBeCalledComesFirst) {
+  RenderChat chat;
+  chat.model = kModel;
+  chat.messages = R"([{"role":"user","content":"Hello"}])";
+  chat.tools = R"([{"type":"function","function":{"name":"light"}},)"
+               R"({"type":"function","function":{"name":"clock"}}])";
+  chat.tool_choice = ToolChoice::Required;
+  const auto any = text_.render(chat);
+  ASSERT_TRUE(any) << any.error().message;
+  EXPECT_FALSE(any->constraint.lazy);
+  EXPECT_TRUE(any->constraint.prefill.empty());
+  EXPECT_NE(any->constraint.grammar.find("light"), std::string::npos);
+  chat.tool_name = "clock";
+  const auto named = text_.render(chat);
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->constraint.grammar.find("light"), std::string::npos);
+  chat.tool_name = "cloc";
+  EXPECT_EQ(text_.render(chat).error().code, Code::Invalid);
+}
+
+TEST_F(LlamaTextTest, AnswersAreTakenApart) {
+  RenderChat chat;
+  chat.model = kModel;
+  chat.messages = R"([{"role":"user","content":"Hello"}])";
+  chat.tools = R"([{"type":"function","function":{"name":"light"}}])";
+  const auto rendered = text_.render(chat);
+  ASSERT_TRUE(rendered) << rendered.error().message;
+  ASSERT_TRUE(rendered->parser);
+  const std::string call = "<tool_call>\n{\"name\": \"light\", \"arguments\": {}}\n</tool_call>";
+  EXPECT_EQ(text_.parse({.key = 1, .text = call}).error().code, Code::NotFound);
+  const auto parsed = text_.parse({.key = 1, .parser = rendered->parser, .text = call});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  ASSERT_EQ(parsed->calls.size(), 1U);
+  EXPECT_EQ(parsed->calls[0].name, "light");
+  const auto again = text_.parse({.key = 1, .text = "Yes.", .partial = true});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->content, "Yes.");
+  // Two hundred others later it is forgotten.
+  for (std::uint64_t key = 2; key < 300; ++key) {
+    ASSERT_TRUE(text_.parse({.key = key, .parser = rendered->parser, .text = call}));
+  }
+  EXPECT_EQ(text_.parse({.key = 1, .text = call}).error().code, Code::NotFound);
+}
+
 }  // namespace
 }  // namespace lares::text
