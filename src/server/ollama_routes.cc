@@ -9,6 +9,7 @@
 #include "server/json.h"
 #include "server/ollama_reply.h"
 #include "server/ollama_sink.h"
+#include "server/work_headers.h"
 
 namespace lares::server {
 namespace {
@@ -62,6 +63,9 @@ void OllamaRoutes::generate(OllamaForm form, const std::shared_ptr<Answer>& answ
   if (!cls) return answer->fail(cls.error());
   Generation& generation = parsed->generation;
   generation.cls = std::move(*cls);
+  if (auto read = read_work_headers(answer->request(), generation); !read) {
+    return answer->fail(read.error());
+  }
   OllamaHead head{.form = form,
                   .model = generation.model,
                   .created_at = rfc3339(options_.unix_seconds()),
