@@ -28,6 +28,7 @@ struct Job {
   At at = At::Free;
   std::uint64_t arrival = 0;        // Order of arrival over all jobs.
   Instant submitted{};              // When.
+  Instant started{};                // When it last got a sequence.
   Instant served{};                 // When it was last given anything; at first, when submitted.
   Instant last_output{};            // When its last token was sampled.
   std::uint32_t prompt = 0;         // Tokens.

@@ -44,7 +44,7 @@ struct Options {
   std::uint32_t step_tokens = 512;
   // Policy lares: longest step while any stream is live on the device, and while none is. What
   // somebody who arrives waits for at most, once. 1 ms..10 s.
-  Duration slice = std::chrono::milliseconds(50);
+  Duration slice = std::chrono::milliseconds(100);
   Duration slice_alone = std::chrono::milliseconds(100);
   // Policy lares: least tokens of prompt in a step that has any to read, whatever its time: the
   // floor that guarantees progress. Also what chunks are aligned to. 1..256.

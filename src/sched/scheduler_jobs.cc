@@ -184,6 +184,7 @@ void Scheduler::State::begin(Model& m, Slot slot, SeqId seq, std::uint32_t cache
   accounts.started(job.member);
   job.seq = seq;
   job.at = Job::At::Running;
+  job.started = now;
   job.planned = job.computed = cached;
   const auto place =
       std::ranges::upper_bound(m.running, job.arrival, {}, [&](Slot s) { return jobs[s].arrival; });

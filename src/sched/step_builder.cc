@@ -16,6 +16,10 @@ constexpr std::size_t kPrefixWorthBlocks = 4;
 // After so many runs in a row that died with their worker, a job runs alone.
 constexpr std::uint32_t kLossesAlone = 2;
 
+// Running jobs step back only for members who were served so much less, in nanoseconds of device
+// time over weight: for less, computing them again costs more than it evens out.
+constexpr std::int64_t kMuchMore = 1'000'000'000;
+
 std::uint32_t blocks_for(std::uint64_t tokens) {
   return static_cast<std::uint32_t>((tokens + kBlockTokens - 1) / kBlockTokens);
 }
@@ -342,10 +346,12 @@ class StepBuilder {
     return member.counter + member.outstanding;
   }
 
-  // To one that is due, every job of another member or class; else those served more.
+  // Those of members served much more; to one that is due, also what has run for as long as that
+  // one may wait: else, under overload, all that starts would be sent back by the next that is due.
   [[nodiscard]] bool gives_way(const Job& other, const Job& job, bool due) const {
-    if (due) return other.member != job.member || other.cls != job.cls;
-    return other.member != job.member && service(other) > service(job);
+    if (other.member == job.member && other.cls == job.cls) return false;
+    if (due && s_.now - other.started > s_.options.classes[job.cls.value].longest_wait) return true;
+    return other.member != job.member && service(other) > service(job) + kMuchMore;
   }
 
   Slot most_served(const Job& job, bool due) {

@@ -23,7 +23,7 @@ struct SimulatedDevice {
   // How the server that was measured on it put steps together: for the policies that model such
   // servers (fifo, orca, vtc). The others bring their own.
   sched::Batching batching{};
-  Duration slice = std::chrono::milliseconds(50);  // Policy lares; more where steps are long.
+  Duration slice = std::chrono::milliseconds(100);  // Policy lares; more where steps are long.
   Duration slice_alone = std::chrono::milliseconds(100);
 };
 
