@@ -97,6 +97,31 @@ TEST(Settings, TheModelBlockOfTheExampleIsValid) {
   EXPECT_EQ(config.models[0].name, "my-model");
 }
 
+TEST(Config, ClassesKeepWhatTheirBlockLeavesOut) {
+  Config config = default_config();
+  ASSERT_TRUE(
+      read_toml("[[class]]\nname = \"voice\"\nfirst = \"300ms\"\nguaranteed = 40\n"
+                "[[class]]\nname = \"games\"\nlongest_wait = \"2 s\"\nfloor = 2.5\n",
+                "x.toml", config));
+  const sched::ClassSpec voice = class_spec(config, "voice");
+  EXPECT_EQ(voice.first_target, std::chrono::milliseconds(300));
+  EXPECT_EQ(voice.gap_target, std::chrono::milliseconds(100)) << "as the household has it";
+  EXPECT_EQ(voice.guaranteed, 400U);
+  EXPECT_EQ(class_spec(config, "games").floor, 25U);
+  EXPECT_EQ(class_spec(config, "games").longest_wait, std::chrono::seconds(2));
+  EXPECT_EQ(class_spec(config, "never heard of").first_target, Duration{});
+
+  const auto error = [](std::string_view text) {
+    Config other = default_config();
+    return read_toml(text, "x.toml", other).error().message;
+  };
+  EXPECT_NE(error("[[class]]\nname = \"a\"\nfrist = \"1s\"").find("x.toml:3"), std::string::npos);
+  EXPECT_NE(error("[[class]]\nname = \"a\"\nfrist = \"1s\"").find("`first`"), std::string::npos);
+  EXPECT_NE(error("[[class]]\nname = \"a\"\nfloor = 101").find("percentage"), std::string::npos);
+  EXPECT_NE(error("[[class]]\nname = \"a\"\ngap = 5").find("a time"), std::string::npos);
+  EXPECT_NE(error("[[class]]\nfloor = 1").find("needs a `name`"), std::string::npos);
+}
+
 TEST(Config, Defaults) {
   const Config config = *load({});
   EXPECT_EQ(config.address, "127.0.0.1");
