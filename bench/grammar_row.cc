@@ -75,7 +75,8 @@ int main(int argc, char** argv) {
   const auto size = static_cast<std::size_t>(llama_vocab_n_tokens(vocab));
   Constraint constraint;
   constraint.grammar = kJsonLines;
-  const auto grammar = llm::Grammar::create(vocab, constraint, {});
+  const llm::TokenIndex index(vocab);
+  const auto grammar = llm::Grammar::create(vocab, constraint, {}, &index);
   if (!grammar) {
     fmt::print(stderr, "grammar_row: {}\n", grammar.error().message);
     return 1;

@@ -12,16 +12,9 @@ namespace {
 // How much of the text's end is searched for triggers: longer than any template's.
 constexpr std::size_t kWindow = 512;
 
-std::string piece_of(const llama_vocab* vocab, std::int32_t token) {
-  std::string text(64, '\0');
-  auto size = llama_token_to_piece(vocab, token, text.data(), 64, 0, true);
-  if (size < 0) {
-    text.resize(static_cast<std::size_t>(-size));
-    size = llama_token_to_piece(vocab, token, text.data(), -size, 0, true);
-  }
-  text.resize(static_cast<std::size_t>(std::max(size, 0)));
-  return text;
-}
+// With more tokens than this asked about at once, those are ruled out first that begin with a byte
+// that may not come.
+constexpr std::size_t kManyTokens = 8192;
 
 // Where the grammar begins in a match: at its first group that holds something (llama.cpp's rule).
 std::size_t begin_of(const std::smatch& match) {
@@ -34,8 +27,9 @@ std::size_t begin_of(const std::smatch& match) {
 }  // namespace
 
 Result<std::unique_ptr<Grammar>> Grammar::create(const llama_vocab* vocab, Constraint constraint,
-                                                 std::span<const std::int32_t> made) {
-  std::unique_ptr<Grammar> grammar(new Grammar(vocab, std::move(constraint)));
+                                                 std::span<const std::int32_t> made,
+                                                 const TokenIndex* index) {
+  std::unique_ptr<Grammar> grammar(new Grammar(vocab, std::move(constraint), index));
   TRY_VOID(grammar->begin());
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (grammar->accept(made[i])) continue;
@@ -70,6 +64,26 @@ Result<> Grammar::begin() {
 void Grammar::keep_allowed(std::vector<std::int32_t>& tokens) {
   if (dead_) return tokens.clear();
   if (!sampler_) return;
+  if (index_ != nullptr && tokens.size() > kManyTokens) rule_out(tokens);
+  ask(tokens);
+}
+
+// A grammar goes letter by letter, so what may not begin with a byte may not be that byte either.
+void Grammar::rule_out(std::vector<std::int32_t>& tokens) {
+  std::vector<std::int32_t> singles;
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    const std::int32_t token = index_->single(static_cast<std::uint8_t>(byte));
+    if (token >= 0) singles.push_back(token);
+  }
+  std::array<bool, 257> possible{};
+  possible.fill(true);
+  for (const std::int32_t token : singles) possible[index_->first(token)] = false;
+  ask(singles);
+  for (const std::int32_t token : singles) possible[index_->first(token)] = true;
+  std::erase_if(tokens, [&](std::int32_t token) { return !possible[index_->first(token)]; });
+}
+
+void Grammar::ask(std::vector<std::int32_t>& tokens) {
   scratch_.clear();
   for (const std::int32_t token : tokens) scratch_.push_back({token, 1.0F, 0.0F});
   llama_token_data_array all{scratch_.data(), scratch_.size(), -1, false};

@@ -22,15 +22,17 @@
 #include "core/constraint.h"
 #include "core/result.h"
 #include "engine/llm/sampler.h"
+#include "engine/llm/token_index.h"
 
 namespace lares::llm {
 
 class Grammar final : public TokenFilter {
  public:
-  // `made` is what was generated before. Errors: Invalid (no grammar, or `made` does not follow
-  // it).
+  // `made` is what was generated before; `index`, of the vocabulary, outlives it. Errors: Invalid
+  // (no grammar, or `made` does not follow it).
   static Result<std::unique_ptr<Grammar>> create(const llama_vocab* vocab, Constraint constraint,
-                                                 std::span<const std::int32_t> made);
+                                                 std::span<const std::int32_t> made,
+                                                 const TokenIndex* index = nullptr);
 
   [[nodiscard]] bool applies() const override { return sampler_ != nullptr || dead_; }
   void keep_allowed(std::vector<std::int32_t>& tokens) override;
@@ -44,8 +46,8 @@ class Grammar final : public TokenFilter {
     std::int32_t token;
     std::string text;
   };
-  Grammar(const llama_vocab* vocab, Constraint constraint)
-      : vocab_(vocab), constraint_(std::move(constraint)) {}
+  Grammar(const llama_vocab* vocab, Constraint constraint, const TokenIndex* index)
+      : vocab_(vocab), index_(index), constraint_(std::move(constraint)) {}
 
   Result<> begin();
   void wait(std::int32_t token);
@@ -53,8 +55,11 @@ class Grammar final : public TokenFilter {
   void look_for_trigger(std::size_t fresh);
   void trigger(std::size_t at);
   bool feed(std::int32_t token);
+  void ask(std::vector<std::int32_t>& tokens);
+  void rule_out(std::vector<std::int32_t>& tokens);
 
   const llama_vocab* vocab_;
+  const TokenIndex* index_;
   Constraint constraint_;
   llama_sampler_ptr sampler_;  // While the grammar applies.
   bool dead_ = false;

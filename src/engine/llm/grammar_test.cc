@@ -187,6 +187,30 @@ TEST_F(GrammarTest, ThoughtsTriggerNothing) {
   EXPECT_TRUE(grammar(c, "Shall I?</think><tool_call>a")->applies());
 }
 
+// The whole vocabulary, narrowed by first bytes or not, keeps the same tokens.
+TEST_F(GrammarTest, AnIndexChangesNothing) {
+  const TokenIndex index(vocab_);
+  EXPECT_EQ(index.single('{'), tokens("{").front());
+  EXPECT_EQ(index.first(llama_vocab_eos(vocab_)), 256);
+  const Constraint c = strict("root ::= \"{\" [a-z\\u00e4\\u20ac ]{0,3} \"\\\"\"? \"}\"");
+  for (const char* made : {"", "{", "{ab", "{abc", "{ab\"", "{ab\"}"}) {
+    Tokens all;  // Three times, so that there are many enough.
+    for (int i = 0; i < 3; ++i) {
+      for (std::int32_t token = 0; token < llama_vocab_n_tokens(vocab_); ++token) {
+        all.push_back(token);
+      }
+    }
+    ASSERT_GT(all.size(), 8192U);
+    Tokens narrowed = all;
+    grammar(c, made)->keep_allowed(all);
+    auto with = Grammar::create(vocab_, c, tokens(made), &index);
+    ASSERT_TRUE(with);
+    (*with)->keep_allowed(narrowed);
+    EXPECT_EQ(narrowed, all) << made;
+    EXPECT_FALSE(all.empty()) << made;
+  }
+}
+
 // --- In the engine ------------------------------------------------------------------------------
 
 class ConstrainedTest : public GrammarTest {

@@ -82,9 +82,10 @@ Result<> Model::open(const engine::Open& open) {
   std::unique_ptr<Grammar> grammar;
   if (!open.constraint.empty()) {
     const std::span<const std::int32_t> tokens(open.tokens);
-    grammar = TRY(
-        Grammar::create(llama_model_get_vocab(model_.get()), open.constraint,
-                        tokens.subspan(std::min<std::size_t>(open.prompt_tokens, tokens.size()))));
+    const llama_vocab* vocab = llama_model_get_vocab(model_.get());
+    if (!tokens_) tokens_ = std::make_unique<TokenIndex>(vocab);
+    const std::size_t prompt = std::min<std::size_t>(open.prompt_tokens, tokens.size());
+    grammar = TRY(Grammar::create(vocab, open.constraint, tokens.subspan(prompt), tokens_.get()));
   }
   sequence = Sequence{};
   sequence.grammar = std::move(grammar);

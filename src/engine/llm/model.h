@@ -89,7 +89,8 @@ class Model {
   std::uint32_t outputs_ = 0;
   std::uint32_t threads_ = 0;  // Last told to the context.
   std::vector<std::int32_t> end_tokens_;
-  std::vector<Sequence> sequences_;  // By SeqId.
+  std::unique_ptr<TokenIndex> tokens_;  // Once a grammar needs it.
+  std::vector<Sequence> sequences_;     // By SeqId.
   Cells cells_;
   Sampler sampler_;
   std::vector<Part> parts_;   // By item of the run at hand.

@@ -285,7 +285,15 @@ std::int32_t Sampler::choose(std::span<const float> logits, const engine::Sampli
 }
 
 void Sampler::select_allowed(const SampleRequest& request, std::size_t n) {
-  select_best(request.logits, n);
+  const bool whole = n >= request.logits.size();
+  if (whole) {  // Sorted once few are left.
+    candidates_.clear();
+    for (std::size_t i = 0; i < request.logits.size(); ++i) {
+      candidates_.push_back({request.logits[i], static_cast<std::int32_t>(i)});
+    }
+  } else {
+    select_best(request.logits, n);
+  }
   std::erase_if(candidates_, [](const Candidate& c) { return !(c.logit > kNothing); });
   asked_.clear();
   for (const Candidate& c : candidates_) asked_.push_back(c.token);
@@ -295,6 +303,10 @@ void Sampler::select_allowed(const SampleRequest& request, std::size_t n) {
     if (allowed == asked_.end() || *allowed != c.token) return true;
     ++allowed;
     return false;
+  });
+  if (!whole) return;
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
   });
 }
 
