@@ -16,6 +16,7 @@ namespace lares::text {
 namespace {
 
 constexpr ModelId kModel{4};
+const std::string kStarter = LARES_SOURCE_DIR "/models/starter/chat/starter-chat-q8_0.gguf";
 const std::string kFolder = LARES_LLAMA_SOURCE_DIR "/models/templates/";
 
 const std::string kTools =
@@ -84,7 +85,7 @@ class Family : public testing::TestWithParam<Style> {
   void SetUp() override {
     const std::string file = kFolder + GetParam().file + ".jinja";
     if (!std::filesystem::exists(file)) GTEST_SKIP() << "this llama.cpp has no " << file;
-    path_ = gguf_with_template(GetParam().file, file_text(file));
+    path_ = gguf_with_template(kStarter, GetParam().file, file_text(file));
     const auto loaded = text_.load(kModel, path_);
     ASSERT_TRUE(loaded) << loaded.error().message;
   }

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "text/llama/test_gguf.h"
-
 namespace lares::text {
 namespace {
+
+const std::string kStarter = LARES_SOURCE_DIR "/models/starter/chat/starter-chat-q8_0.gguf";
 
 TEST(LiteralTrie, CommonBeginningsAreSharedAndEndsAreOptional) {
   EXPECT_EQ(with_literal_trees(R"(root ::= ("ab" | "abc" | "ad" | "x") " ")"),

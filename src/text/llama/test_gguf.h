@@ -12,11 +12,11 @@
 
 namespace lares::text {
 
-inline const std::string kStarter = LARES_SOURCE_DIR "/models/starter/chat/starter-chat-q8_0.gguf";
-
-// Writes a model file without tensors and returns its path; "" if it cannot be written.
-inline std::string gguf_with_template(const std::string& name, const std::string& chat_template) {
-  gguf_context* from = gguf_init_from_file(kStarter.c_str(), {.no_alloc = true, .ctx = nullptr});
+// Writes the model file `model` without its tensors and returns the new path; "" if it cannot be
+// written.
+inline std::string gguf_with_template(const std::string& model, const std::string& name,
+                                      const std::string& chat_template) {
+  gguf_context* from = gguf_init_from_file(model.c_str(), {.no_alloc = true, .ctx = nullptr});
   if (from == nullptr) return "";
   gguf_context* to = gguf_init_empty();
   gguf_set_kv(to, from);
