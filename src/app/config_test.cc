@@ -115,8 +115,8 @@ TEST(Config, ClassesKeepWhatTheirBlockLeavesOut) {
     Config other = default_config();
     return read_toml(text, "x.toml", other).error().message;
   };
-  EXPECT_NE(error("[[class]]\nname = \"a\"\nfrist = \"1s\"").find("x.toml:3"), std::string::npos);
-  EXPECT_NE(error("[[class]]\nname = \"a\"\nfrist = \"1s\"").find("`first`"), std::string::npos);
+  EXPECT_NE(error("[[class]]\nname = \"a\"\nfirs = \"1s\"").find("x.toml:3"), std::string::npos);
+  EXPECT_NE(error("[[class]]\nname = \"a\"\nfirs = \"1s\"").find("`first`"), std::string::npos);
   EXPECT_NE(error("[[class]]\nname = \"a\"\nfloor = 101").find("percentage"), std::string::npos);
   EXPECT_NE(error("[[class]]\nname = \"a\"\ngap = 5").find("a time"), std::string::npos);
   EXPECT_NE(error("[[class]]\nfloor = 1").find("needs a `name`"), std::string::npos);
