@@ -2,7 +2,7 @@
 """Lares beside llama-server of the same release, on the household scenarios, in interleaved pairs.
 
 usage: bench/compare.py [--shape qwen2-0.1b] [--threads 2] [--pairs 5] [--seconds 20]
-                        [--scenarios alone,evening,...] [--policy orca] [--json OUT] [--markdown OUT]
+                        [--scenarios alone,evening,...] [--policy lares] [--json OUT] [--markdown OUT]
 
 Both servers are started afresh for every run, with the same model, threads and KV pool, on loopback.
 A ratio is Lares / llama-server of the same pair; the table shows the median of the pairs and the
@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -27,6 +28,8 @@ ROOT = HERE.parent
 SCENARIOS = "alone,evening,noisy,overload,long-doc,shared-prefix"
 T95 = {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833}  # One-sided.
 POOL = 32768
+USERS = ("ana", "ben", "cleo", "dan", "eve")  # Of household_load.py.
+KEY = r"lares-[\w-]+"
 
 
 def wait_ready(url, process):
@@ -51,6 +54,14 @@ class Lares:
         self.data = tempfile.TemporaryDirectory(prefix="lares-bench-")
         config = pathlib.Path(self.data.name, "bench.toml")
         config.write_text(f'[[model]]\nname = "bench"\npath = "{model}"\n')
+        # Everybody has a key, as in a household: without one all would be the same member.
+        self.keys = []
+        for user in USERS:
+            printed = subprocess.check_output(
+                [str(ROOT / "build" / "lares"), "member", "add", user, "--data", self.data.name,
+                 *(word for cls in ("chat", "voice", "agent", "embedding", "maintenance") for word in ("--class", cls))], text=True,
+                stderr=subprocess.DEVNULL)
+            self.keys.append(f"{user}={re.search(KEY, printed).group()}")
         self.command = [str(ROOT / "build" / "lares"), "serve", "--config", str(config), "--listen", "127.0.0.1:0",
                         "--data", self.data.name, "--models", self.data.name, "--threads", str(args.threads),
                         "--pool-tokens", str(POOL), "--policy", args.policy, *args.lares_flags.split()]
@@ -63,6 +74,7 @@ class Lares:
 
 class LlamaServer:
     name = "llama-server"
+    keys = []
 
     def __init__(self, args, model):
         self.url = "http://127.0.0.1:18391"
@@ -81,7 +93,8 @@ def run(server, scenario, args, seed):
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
             subprocess.run([sys.executable, str(HERE / "household_load.py"), "--url", server.url, "--model", "default",
                             "--scenario", scenario, "--seconds", str(args.seconds), "--seed", str(seed),
-                            "--drain", "120", "--json", out.name], check=True, stdout=subprocess.DEVNULL)
+                            "--drain", "120", "--json", out.name,
+                            *(word for key in server.keys for word in ("--key", key))], check=True, stdout=subprocess.DEVNULL)
             result = json.load(open(out.name))
     finally:
         server.process.send_signal(signal.SIGTERM)
@@ -113,7 +126,7 @@ def main():
     ap.add_argument("--pairs", type=int, default=5)
     ap.add_argument("--seconds", type=float, default=20)
     ap.add_argument("--scenarios", default=SCENARIOS)
-    ap.add_argument("--policy", default="orca")
+    ap.add_argument("--policy", default="lares")
     ap.add_argument("--lares-flags", default="", help="further flags of `lares serve`, as one text")
     ap.add_argument("--busy", type=int, default=0, help="processes that compute beside, for as long as it runs")
     ap.add_argument("--llama-bin")
