@@ -92,12 +92,11 @@ void Accounts::task_done(Index index) {
 
 void Accounts::charge(Index index, Index task, TaskId id, std::int64_t service) {
   LARES_ASSERT(service >= 0, "charged {}", service);
-  Member& m = members_[index];
-  m.counter += service * kWhole / m.limits.weight;
+  members_[index].counter += per_weight(index, service);
   if (tasks_[task].member == index && tasks_[task].id == id) tasks_[task].counter += service;
 }
 
-std::int64_t Accounts::expect(Index index, std::int64_t service) const {
+std::int64_t Accounts::per_weight(Index index, std::int64_t service) const {
   return service * kWhole / members_[index].limits.weight;
 }
 
@@ -130,8 +129,7 @@ void Accounts::advance(Instant now) {
   bucket_ = bucket;
 }
 
-void Accounts::class_served(std::uint32_t cls, Instant now, Duration device) {
-  advance(now);
+void Accounts::class_served(std::uint32_t cls, Duration device) {
   const auto at = static_cast<std::size_t>(bucket_) % kBuckets;
   for (Window* window : {&windows_[cls], &windows_[classes_]}) {
     window->served[at] += device.count();

@@ -9,9 +9,10 @@
 // neither does having one job run while others wait for theirs.
 //
 // Invariants (check()):
-//   1. Counters never fall; a lift never lowers one.
+//   1. Counters never fall; a lift never lowers one. (Held by TestDevice, step by step.)
 //   2. `outstanding` is the sum over the member's jobs, and 0 when none runs.
-//   3. waiting and running are the numbers of the member's jobs.
+//   3. waiting and running are the numbers of the member's jobs. (With 2: Scheduler::check.)
+//   4. The classes' windows add up to the device's.
 #pragma once
 
 #include <array>
@@ -45,6 +46,9 @@ class Accounts {
     std::uint32_t lifts = 0;
     std::vector<std::uint32_t> output;  // By class: recent length, in sixteenths; 0 = none yet.
     Index no_task = 0;                  // The task of its jobs that name none.
+
+    // What a member is ordered by: what it was served, and is expected to be.
+    [[nodiscard]] std::int64_t service() const { return counter + outstanding; }
   };
   struct Task {
     TaskId id;
@@ -75,18 +79,17 @@ class Accounts {
   // `service` in the policy's currency, undivided. The task may be gone: what it began is answered
   // late.
   void charge(Index member, Index task, TaskId id, std::int64_t service);
-  // The member's outstanding prediction changes by so much, undivided; returns what was added
-  // after division, to be taken back later.
-  std::int64_t expect(Index member, std::int64_t service) const;
+  // `service` divided by the member's weight, as counters are.
+  [[nodiscard]] std::int64_t per_weight(Index member, std::int64_t service) const;
 
   // Recent output length of the member in the class; `unknown` until one has ended.
   [[nodiscard]] std::uint32_t output_expected(Index member, std::uint32_t cls,
                                               std::uint32_t unknown) const;
   void output_seen(Index member, std::uint32_t cls, std::uint32_t tokens);
 
-  // Device time by class over the last ten seconds.
-  void class_served(std::uint32_t cls, Instant now, Duration device);
+  // Device time by class over the last ten seconds: up to the time that was last advanced to.
   void advance(Instant now);
+  void class_served(std::uint32_t cls, Duration device);
   [[nodiscard]] std::uint32_t class_share(std::uint32_t cls) const;  // In thousandths.
 
   void check() const;

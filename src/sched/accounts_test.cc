@@ -68,12 +68,13 @@ TEST(Accounts, ATaskJoinsAtTheLeastOfItsMembersOthers) {
 TEST(Accounts, SharesAreOfTheLastTenSeconds) {
   Accounts accounts(2);
   Instant now{};
-  accounts.class_served(0, now, milliseconds(300));
-  accounts.class_served(1, now, milliseconds(100));
+  accounts.class_served(0, milliseconds(300));
+  accounts.class_served(1, milliseconds(100));
   EXPECT_EQ(accounts.class_share(0), 750U);
   EXPECT_EQ(accounts.class_share(1), 250U);
   now += seconds(5);
-  accounts.class_served(1, now, milliseconds(400));
+  accounts.advance(now);
+  accounts.class_served(1, milliseconds(400));
   EXPECT_EQ(accounts.class_share(0), 375U);
   now += seconds(6);
   accounts.advance(now);

@@ -19,6 +19,10 @@ bool Scheduler::State::may_run(const Job& job) const {
   return member.limits.running_max == 0 || member.running < member.limits.running_max;
 }
 
+Scheduler::State::Oldest& Scheduler::State::oldest_of(const Job& job) {
+  return oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
+}
+
 // Marks, for each member and class, the job unserved longest, and which classes want prompt tokens.
 // One that waits for its first chunk for too long goes before those that have begun.
 void Scheduler::State::find_oldest() {
@@ -35,7 +39,7 @@ void Scheduler::State::find_oldest() {
   const auto consider = [&](Slot slot) {
     const Job& job = jobs[slot];
     classes_waiting |= std::uint64_t{1} << job.cls.value;
-    Oldest& best = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
+    Oldest& best = oldest_of(job);
     if (best.plan == plans && order(jobs[best.slot]) <= order(job)) return;
     best.plan = plans;
     best.slot = slot;
@@ -48,22 +52,26 @@ void Scheduler::State::find_oldest() {
   for (const std::uint32_t lane : jobs.lanes()) consider(jobs.lane(lane).first);
 }
 
-Rank Scheduler::State::rank(Slot slot) const {
-  const Job& job = jobs[slot];
-  const Model& m = models[job.model.value];
-  const ClassSpec& spec = options.classes[job.cls.value];
+// What every policy may ask of a job.
+Candidate Scheduler::State::candidate(const Job& job) const {
   const Accounts::Member& member = accounts[job.member];
   Candidate c;
   c.started = job.at == Job::At::Running;
   c.arrival = job.arrival;
   c.member_counter = member.counter;
-  c.member_service = member.counter + member.outstanding;
+  c.member_service = member.service();
   c.task_service = accounts.task(job.task).counter;
   c.cls = job.cls.value;
-  c.spec = &spec;
+  c.spec = &options.classes[job.cls.value];
+  return c;
+}
+
+Rank Scheduler::State::rank(Slot slot) {
+  const Job& job = jobs[slot];
+  Candidate c = candidate(job);
   if (!traits.by_time) return policy->rank(c);
 
-  const Oldest& longest = oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
+  const Oldest& longest = oldest_of(job);
   c.unserved = now - job.served;
   c.passed_over = now - std::max(job.served, longest.turn);
   const std::uint64_t own = std::uint64_t{1} << job.cls.value;
@@ -71,33 +79,31 @@ Rank Scheduler::State::rank(Slot slot) const {
   c.class_share = class_shares[job.cls.value];
   c.oldest = longest.plan == plans && longest.slot == slot;
   const Duration target =
-      spec.first_target > Duration{} ? spec.first_target : spec.completion_target;
+      c.spec->first_target > Duration{} ? c.spec->first_target : c.spec->completion_target;
   c.has_deadline = target > Duration{};
   const Duration left = job.submitted + target - now;
   c.late = left < Duration{};
+  const Model& m = models[job.model.value];
   c.slack = left - Duration((job.known() - job.planned) * m.prompt_ns);
   return policy->rank(c);
+}
+
+// When the stream's next output is late. One that is in flight arrives when the device is free.
+Duration Scheduler::State::stream_slack(const Job& job, Instant start) const {
+  const Instant last = job.sampling > 0 ? start : job.last_output;
+  return last + options.classes[job.cls.value].gap_target - start;
 }
 
 // A live stream beside work of other models: urgent if a step of theirs would make it late.
 Rank Scheduler::State::stream_rank(Slot slot, Instant start) const {
   const Job& job = jobs[slot];
   const Model& m = models[job.model.value];
-  const ClassSpec& spec = options.classes[job.cls.value];
-  const Accounts::Member& member = accounts[job.member];
-  Candidate c;
-  c.started = true;
+  Candidate c = candidate(job);
   c.oldest = false;
-  c.arrival = job.arrival;
-  c.member_counter = member.counter;
-  c.member_service = member.counter + member.outstanding;
-  c.cls = job.cls.value;
-  c.spec = &spec;
-  const Instant last = job.sampling > 0 ? start : job.last_output;
-  c.slack = last + spec.gap_target - start;
+  c.slack = stream_slack(job, start);
   const auto decodes = static_cast<std::uint32_t>(m.running.size());
   c.has_deadline =
-      spec.gap_target > Duration{} && c.slack < options.slice + m.cost.time({.tokens = decodes});
+      c.spec->gap_target > Duration{} && c.slack < options.slice + m.cost.time({.tokens = decodes});
   return policy->rank(c);
 }
 
@@ -118,16 +124,16 @@ void Scheduler::State::collect_claims(const Model& m) {
 }
 
 // The time until the first live stream of the device is late, if nothing were done from `start`.
+// One that stepped back and is computed again is no live stream: it is late already, and waits for
+// the very prompt tokens that a short step would deny it.
 Duration Scheduler::State::least_slack(DeviceId device, Instant start) const {
   Duration least = Duration::max();
   for (const Model& m : models) {
     if (m.device != device) continue;
     for (const Slot slot : m.running) {
       const Job& job = jobs[slot];
-      const Duration gap = options.classes[job.cls.value].gap_target;
-      if (job.produced + job.sampling == 0 || gap == Duration{}) continue;
-      const Instant last = job.sampling > 0 ? start : job.last_output;
-      least = std::min(least, last + gap - start);
+      if (!job.decodes() || options.classes[job.cls.value].gap_target == Duration{}) continue;
+      least = std::min(least, stream_slack(job, start));
     }
   }
   return least;

@@ -30,6 +30,9 @@ struct StepShape {
   std::uint32_t span = 0;      // Cells of the pool in use.
 };
 
+// Of what a pass over prompts costs extra: the least that a step spends on them, itself included.
+inline constexpr int kPassBudget = 4;
+
 class CostTable {
  public:
   static constexpr std::size_t kKnots = 13;  // 1, 2, 4 ... 4096 tokens.
@@ -52,7 +55,7 @@ class CostTable {
                                             std::uint32_t most) const;
 
   // A step of that shape took so long. One slow step on a busy machine moves the curve little: the
-  // knots around it move a 64th towards it (more for the first few), so that they settle on the
+  // nearest knot moves a 64th towards it (more for the first few), so that it settles on the
   // median, and never beyond eight times what the probe said.
   void observe(const StepShape& shape, Duration took);
 

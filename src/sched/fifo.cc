@@ -11,7 +11,7 @@ class Fifo final : public Policy {
   [[nodiscard]] std::string_view name() const override { return "fifo"; }
   [[nodiscard]] Traits traits() const override { return {}; }
   [[nodiscard]] Rank rank(const Candidate& c) const override { return {.arrival = c.arrival}; }
-  [[nodiscard]] bool may_start(const Moment& moment, const Candidate& /*c*/) const override {
+  [[nodiscard]] bool may_start(const Moment& moment) const override {
     return moment.running_at_start == 0 && moment.tokens_left > 0;
   }
 };

@@ -29,13 +29,14 @@ Guarantees guarantees(const Options& options, const ModelLimits& limits, const C
   const std::uint32_t decodes = std::min(options.running_max, limits.sequences);
   const std::uint32_t tokens =
       std::min({decodes + options.chunk_least, options.step_tokens, limits.batch_tokens});
-  const Duration pass(cost.prompt_pass_ns);
-  const Duration widest = 3 * pass + cost.time({.tokens = tokens,
-                                                .prompt = options.chunk_least,
-                                                .attended = std::uint64_t{tokens} * limits.context,
-                                                .span = limits.pool_tokens});
-  const Duration budget =
-      std::max(options.slice, options.slice_alone) + largest_overshoot(options, limits, cost);
+  const Duration overshoot = largest_overshoot(options, limits, cost);
+  const Duration widest = cost.time({.tokens = tokens,
+                                     .prompt = options.chunk_least,
+                                     .attended = std::uint64_t{tokens} * limits.context,
+                                     .span = limits.pool_tokens}) +
+                          kPassBudget * Duration(cost.prompt_pass_ns) +
+                          (cost.prompt_pass_ns > 0 ? overshoot : Duration{});
+  const Duration budget = std::max(options.slice, options.slice_alone) + overshoot;
   Guarantees result{.longest_slice = std::max(widest, budget), .longest_wait = {}};
   // A job that is due waits for the runs in flight and, at worst, for a step of every other
   // member's oldest job of every class that has been waiting longer.

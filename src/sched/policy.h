@@ -65,6 +65,7 @@ struct Moment {
   std::uint32_t running_at_start = 0;  // The same when this step was begun.
   std::uint32_t tokens_left = 0;       // Of the step's token budget.
   std::uint32_t room = 1000;           // Of the pool: not held by running jobs, in thousandths.
+  std::uint32_t cls = 0;               // Of the job: index into the classes.
 };
 
 // How service is counted.
@@ -86,12 +87,13 @@ class Policy {
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual Traits traits() const = 0;
   [[nodiscard]] virtual Rank rank(const Candidate& c) const = 0;
-  [[nodiscard]] virtual bool may_start(const Moment& moment, const Candidate& /*c*/) const {
+  // The job that ranks first among those that wait. If it may not, nobody behind it starts either.
+  [[nodiscard]] virtual bool may_start(const Moment& moment) const {
     return moment.tokens_left > 0;
   }
-  // Whether a job of that rank has waited long enough for anybody's running job to step back.
+  // Whether a job of that rank has waited so long that what has run for as long steps back for it.
   [[nodiscard]] virtual bool is_due(const Rank& /*rank*/) const { return false; }
-  // Whether a job of that rank is pressing: running jobs of members served more may step back to
+  // Whether a job of that rank is pressing: running jobs of members served much more step back to
   // make room for it, and its prompt is read at any price.
   [[nodiscard]] virtual bool presses(const Rank& /*rank*/) const { return false; }
 };

@@ -16,8 +16,8 @@ class Priority final : public Policy {
   [[nodiscard]] Rank rank(const Candidate& c) const override {
     return {.group = c.cls, .arrival = c.arrival};
   }
-  [[nodiscard]] bool may_start(const Moment& moment, const Candidate& c) const override {
-    const bool room = c.cls == 0 || moment.running == 0 || moment.room >= headroom_;
+  [[nodiscard]] bool may_start(const Moment& moment) const override {
+    const bool room = moment.cls == 0 || moment.running == 0 || moment.room >= headroom_;
     return room && moment.tokens_left > 0;
   }
 

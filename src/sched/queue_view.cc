@@ -1,6 +1,5 @@
 // Who waits, in which order, why, and for how long: for people. Not on the path of a step.
 #include <algorithm>
-#include <tuple>
 
 #include "sched/state.h"
 
@@ -40,9 +39,7 @@ std::vector<Scheduler::Place> Scheduler::queue() {
   if (s.traits.by_time) s.find_oldest();
   std::vector<std::pair<Rank, Slot>> order;
   for (const Slot slot : s.jobs.all_waiting()) order.emplace_back(s.rank(slot), slot);
-  std::ranges::sort(order, {}, [&](const auto& claim) {
-    return std::tuple(claim.first, s.jobs[claim.second].arrival);
-  });
+  std::ranges::sort(order);  // No two are equal: a rank ends with the arrival.
   std::vector<Place> places;
   std::vector<std::int64_t> prompts(s.models.size());  // Nanoseconds of prompts ahead, by model.
   std::vector<std::uint32_t> own(s.accounts.size());

@@ -121,7 +121,7 @@ class Scheduler {
     Why why = Why::Order;
     Duration estimate{};  // Until it begins, from what is ahead and recent prices.
   };
-  // All that wait, first to go first. For people: linear in them, and sorts.
+  // All that wait, first to go first. For people: linear in them, and sorts. Changes no decision.
   [[nodiscard]] std::vector<Place> queue();
 
   // Asserts the invariants; the simulator and the tests call it after every step.

@@ -157,7 +157,7 @@ void Scheduler::State::charge_item(Model& m, const PlannedItem& item, const Item
   std::int64_t service = share.count();
   if (traits.currency == Currency::Tokens) service = done.sampled ? kOutputToken : 0;
   accounts.charge(item.member, item.task, item.task_id, service);
-  accounts.class_served(item.cls.value, now, share);
+  accounts.class_served(item.cls.value, share);
   std::int64_t& price = item.tokens > 1 ? m.prompt_ns : m.output_ns;
   price += (share.count() / done.tokens - price) / kRecent;
 }
@@ -171,7 +171,7 @@ void Scheduler::State::expect(Job& job, const Model& m) {
                  job.output_max);
     const std::int64_t prompt = job.prompt - std::min(job.prompt, job.computed);
     const std::int64_t output = expected - std::min(expected, job.produced);
-    service = accounts.expect(job.member, prompt * m.prompt_ns + output * m.output_ns);
+    service = accounts.per_weight(job.member, prompt * m.prompt_ns + output * m.output_ns);
   }
   accounts[job.member].outstanding += service - job.expected;
   job.expected = service;

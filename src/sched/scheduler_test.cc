@@ -231,6 +231,41 @@ TEST(Scheduler, ModelsWithWorkTakeTurns) {
   EXPECT_EQ(order, (std::vector<std::uint32_t>{0, 1, 2, 0, 1, 2, 0, 1, 2}));
 }
 
+TEST(Scheduler, APromptIsReadThoughReadingCostsExtraAndNothingElseRuns) {
+  TestDevice device({.policy = "lares"});
+  device.cost.prompt_pass_ns = 50'000'000;
+  device.submit(1, 2000, 3);
+  device.run_until_idle();
+  EXPECT_EQ(device.finished, std::vector<std::uint64_t>{1});
+}
+
+TEST(Scheduler, AStreamThatIsComputedAgainIsNoReasonForShortSteps) {
+  TestDevice device({.policy = "lares", .classes = household_classes()});
+  device.submit(1, 600, 50);
+  for (int i = 0; i < 12; ++i) {
+    device.decide();
+    device.answer();
+  }
+  device.decide();
+  device.lose_device();
+  device.wait(std::chrono::seconds(3));  // Its next output is late.
+  device.decide();
+  device.answer();
+  device.decide();  // The second chunk: from the first on it runs.
+  EXPECT_GE(tokens_of(device, 1), 128U);  // A tenth of a second, not the floor.
+  device.run_until_idle();
+  EXPECT_EQ(device.finished, std::vector<std::uint64_t>{1});
+}
+
+TEST(Scheduler, SharesThatAddUpToMoreThanTheWholeAreRefused) {
+  auto classes = household_classes();
+  classes[0].floor = 900;
+  const auto made = Scheduler::create({.policy = "lares", .classes = classes});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_NE(made.error().message.find("floor shares add up to 107.0 %"), std::string::npos)
+      << made.error().message;
+}
+
 TEST(Scheduler, OptionsOutOfRangeAreNamed) {
   EXPECT_NE(Scheduler::create({.step_tokens = 0}).error().message.find("step_tokens"),
             std::string::npos);

@@ -136,7 +136,10 @@ struct Scheduler::State {
   // claims.cc: who wants the device, in which order.
   [[nodiscard]] bool may_run(
       const Job& job) const;  // Its member's limit on running jobs allows it.
-  [[nodiscard]] Rank rank(Slot slot) const;
+  [[nodiscard]] Candidate candidate(const Job& job) const;
+  [[nodiscard]] Oldest& oldest_of(const Job& job);
+  [[nodiscard]] Rank rank(Slot slot);
+  [[nodiscard]] Duration stream_slack(const Job& job, Instant start) const;
   [[nodiscard]] Rank stream_rank(Slot slot, Instant start) const;
   void find_oldest();
   [[nodiscard]] bool has_room(const Model& model, const Job& job) const;  // queue_view.cc

@@ -144,7 +144,8 @@ class StepBuilder {
   void serve_claims() {
     // Where reading prompts costs something extra, at least three times as much is spent on them.
     const Duration pass(m_.cost.prompt_pass_ns);
-    if (pass > Duration{}) budget_ = std::max(budget_, m_.cost.time(record_->shape) + 4 * pass);
+    if (pass > Duration{})
+      budget_ = std::max(budget_, m_.cost.time(record_->shape) + kPassBudget * pass);
     const Batching& batching = s_.options.batching;
     if (s_.traits.by_time && saves_prompts_up()) return;
     bool open =
@@ -172,9 +173,10 @@ class StepBuilder {
   }
 
   // Where a step that reads prompts costs something extra, once, prompts are saved up so that it
-  // stays below a tenth of the time; unless somebody presses, or has nothing running.
+  // stays below a tenth of the time; unless somebody presses or has nothing running, or there is
+  // nothing else to do.
   bool saves_prompts_up() {
-    if (m_.cost.prompt_pass_ns == 0 || running() == 0) return false;
+    if (m_.cost.prompt_pass_ns == 0 || record_->items.empty()) return false;
     const Duration step = m_.cost.time(record_->shape);
     if (step * m_.steps_since_prompt >= Duration(m_.cost.prompt_pass_ns) * 10) return false;
     collect();
@@ -184,9 +186,7 @@ class StepBuilder {
   }
 
   // Of those that are due, each member and class has its turn.
-  void took_turn(const Job& job) {
-    s_.oldest[std::size_t{job.member} * s_.options.classes.size() + job.cls.value].turn = s_.now;
-  }
+  void took_turn(const Job& job) { s_.oldest_of(job).turn = s_.now; }
 
   void push_claim(Scheduler::State::Claim claim) {
     s_.claims.push_back(claim);
@@ -200,8 +200,9 @@ class StepBuilder {
     const Moment moment{.running = running(),
                         .running_at_start = running_at_start_,
                         .tokens_left = tokens_left_,
-                        .room = room_permille()};
-    if (!s_.policy->may_start(moment, candidate_of(job))) return !first_come_first_served();
+                        .room = room_permille(),
+                        .cls = job.cls.value};
+    if (!s_.policy->may_start(moment)) return false;
     if (allowance(job, 0, job.known()) == 0) return false;
     const bool was_suspect = is_suspect(job);
     switch (running() < s_.options.running_max ? start(claim.slot) : Outcome::NoRoom) {
@@ -216,17 +217,6 @@ class StepBuilder {
       push_claim({s_.rank(behind), behind});
     return true;
   }
-
-  [[nodiscard]] Candidate candidate_of(const Job& job) const {
-    Candidate c;
-    c.arrival = job.arrival;
-    c.cls = job.cls.value;
-    c.spec = &s_.options.classes[job.cls.value];
-    return c;
-  }
-
-  // One that may not start keeps those behind it from starting, too, unless classes differ in it.
-  [[nodiscard]] bool first_come_first_served() const { return s_.options.classes.size() == 1; }
 
   [[nodiscard]] std::uint32_t room_permille() const {
     const std::uint32_t room = m_.pool->blocks_free() + m_.pool->blocks_reclaimable();
@@ -342,8 +332,7 @@ class StepBuilder {
   }
 
   [[nodiscard]] std::int64_t service(const Job& job) const {
-    const Accounts::Member& member = s_.accounts[job.member];
-    return member.counter + member.outstanding;
+    return s_.accounts[job.member].service();
   }
 
   // Those of members served much more; to one that is due, also what has run for as long as that

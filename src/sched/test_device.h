@@ -85,10 +85,15 @@ class TestDevice {
     return true;
   }
 
+  void wait(Duration time) { now_ += time; }
+
   // Lets the scheduler decide, and does what it says except the runs, which wait for answer().
   void decide() {
     scheduler_.step(now_, events_, decision);
     scheduler_.check();
+    check_counters();
+    LARES_ASSERT(scheduler_.queue().size() == scheduler_.waiting(),
+                 "the queue is not all that wait");
     append_step(log, now_, events_, decision);
     events_.clear();
     keys_.clear();
@@ -117,12 +122,23 @@ class TestDevice {
   Decision decision;
   std::string log;
   bool load_fails = false;
+  CostTable cost;  // Told with the model.
 
  private:
   struct Sequence {
     std::uint64_t job = 0;
     std::vector<std::int32_t> cells;
   };
+
+  // Accounts' first invariant.
+  void check_counters() {
+    for (const Scheduler::MemberUse& use : scheduler_.members()) {
+      std::int64_t& before = counters_[use.member.value];
+      LARES_ASSERT(use.counter >= before, "member {}: {} after {}", use.member.value, use.counter,
+                   before);
+      before = use.counter;
+    }
+  }
 
   ItemDone perform(const StepItem& item, std::vector<std::uint64_t>& done) {
     const auto sequence = sequences_.find(item.seq.value);
@@ -156,7 +172,7 @@ class TestDevice {
       return;
     }
     resident_ = true;
-    events_.emplace_back(ModelReady{a.model, a.device, limits_});
+    events_.emplace_back(ModelReady{a.model, a.device, limits_, cost});
   }
   void act(const OpenSequence& a) {
     LARES_ASSERT(resident_ && !sequences_.contains(a.seq.value), "sequence {} is open",
@@ -218,6 +234,7 @@ class TestDevice {
 
   Scheduler scheduler_;
   ModelLimits limits_;
+  std::map<std::uint32_t, std::int64_t> counters_;  // By member.
   Instant now_{};
   bool resident_ = false;
   std::vector<Event> events_;
