@@ -1,6 +1,6 @@
 // What a decision costs: one step of the scheduler with so many running and waiting, and how often
-// it allocates. `build/decide`; policy lares, eight classes' worth of targets, members with three
-// classes.
+// it allocates. `ninja -C build decide && build/decide`. Policy lares, the household's classes;
+// what waits is in three of them.
 #include <benchmark/benchmark.h>
 
 #include <atomic>

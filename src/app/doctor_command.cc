@@ -20,22 +20,12 @@ constexpr std::string_view kHelp =
     "  class waits at worst for its first step, while memory lasts. Computed from how long steps\n"
     "  took on this machine when a model last served; says so if none has.\n";
 
-double milliseconds(Duration d) {
-  return std::chrono::duration<double, std::milli>(d).count();
-}
-
 // Members with keys, and home.
 std::uint32_t count_members(const std::string& data) {
   auto store = store::MemberStore::open(data);
   if (!store) return 1;
   const auto members = store->all();
   return members ? static_cast<std::uint32_t>(members->size()) + 1 : 1;
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  append_json_escaped(out, text);
-  return out + '"';
 }
 
 struct Report {
@@ -49,14 +39,14 @@ std::string to_json(const Report& r) {
   std::string classes;
   for (std::size_t i = 0; i < r.options.classes.size(); ++i) {
     classes += fmt::format("{}{}:{{\"longest_wait_s\":{:.3f}}}", i == 0 ? "" : ",",
-                           quoted(r.options.classes[i].name),
-                           std::chrono::duration<double>(r.guarantees.longest_wait[i]).count());
+                           json_quoted(r.options.classes[i].name),
+                           in_seconds(r.guarantees.longest_wait[i]));
   }
   return fmt::format(
       "{{\"guarantees\":{{\"longest_slice_ms\":{:.3f},\"classes\":{{{}}}}},\"members\":{},"
       "\"measured\":{},\"cost_table\":{}}}\n",
-      milliseconds(r.guarantees.longest_slice), classes, r.members, quoted(r.device.about),
-      quoted(r.device.cost.to_text()));
+      in_seconds(r.guarantees.longest_slice) * 1e3, classes, r.members, json_quoted(r.device.about),
+      json_quoted(r.device.cost.to_text()));
 }
 
 std::string to_text(const Report& r) {

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "app/config.h"
+#include "app/table.h"
 #include "core/text.h"
 #include "store/key.h"
 
@@ -305,7 +306,7 @@ Result<> run(const Options& options) {
 
 std::string member_table(const std::vector<store::Member>& members) {
   if (members.empty()) return "no members yet; `lares member add NAME` makes one\n";
-  std::vector<std::array<std::string, 6>> rows{
+  std::vector<std::vector<std::string>> rows{
       {"id", "name", "classes (* default)", "weight", "admin", "limits"}};
   for (const store::Member& member : members) {
     std::vector<std::string> classes;
@@ -316,42 +317,22 @@ std::string member_table(const std::vector<store::Member>& members) {
                     fmt::format("{}", fmt::join(classes, " ")), weight_text(member.share),
                     member.admin ? "yes" : "no", limits_text(member.share.limits)});
   }
-  std::array<std::size_t, 6> widths{};
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      widths[c] = std::max(widths[c], columns_of(row[c]));
-    }
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      line += row[c] + std::string(widths[c] - columns_of(row[c]) + 2, ' ');
-    }
-    line.resize(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
+  return aligned_table(rows, "llllll");
 }
 
 std::string member_json(const store::Member& member, std::string_view key) {
-  const auto quoted = [](std::string_view text) {
-    std::string out = "\"";
-    append_json_escaped(out, text);
-    return out + '"';
-  };
   std::vector<std::string> classes;
-  for (const std::string& cls : member.classes) classes.push_back(quoted(cls));
+  for (const std::string& cls : member.classes) classes.push_back(json_quoted(cls));
   const MemberLimits& limits = member.share.limits;
   std::string out = fmt::format(
       "{{\"id\": {}, \"name\": {}, \"classes\": [{}], \"default_class\": {}, \"weight\": {}, "
       "\"admin\": {}, \"in_flight\": {}, \"queued\": {}, \"tokens_a_day\": {}, "
       "\"device_seconds_a_day\": {}, \"created\": {}",
-      member.share.id.value, quoted(member.share.name), fmt::join(classes, ", "),
-      quoted(member.default_class), weight_text(member.share), member.admin, limits.in_flight,
+      member.share.id.value, json_quoted(member.share.name), fmt::join(classes, ", "),
+      json_quoted(member.default_class), weight_text(member.share), member.admin, limits.in_flight,
       limits.queued, limits.tokens_a_day, limits.device_seconds_a_day,
       member.created_unix_ms / 1000);
-  if (!key.empty()) out += fmt::format(", \"key\": {}", quoted(key));
+  if (!key.empty()) out += fmt::format(", \"key\": {}", json_quoted(key));
   return out + '}';
 }
 

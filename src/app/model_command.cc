@@ -15,6 +15,7 @@
 #include "app/config.h"
 #include "app/model_files.h"
 #include "app/model_folder.h"
+#include "app/table.h"
 #include "core/text.h"
 #include "server/json.h"
 #include "worker/supervisor.h"
@@ -281,8 +282,8 @@ Result<> run(const Options& options) {
 
 std::string model_table(const std::vector<ModelRow>& rows) {
   if (rows.empty()) return "no models; `lares model add FILE` adds one\n";
-  using Line = std::array<std::string, 6>;
-  std::vector<Line> lines{{"name", "size", "context", "makes", "reuse", "state"}};
+  std::vector<std::vector<std::string>> lines{
+      {"name", "size", "context", "makes", "reuse", "state"}};
   for (const ModelRow& row : rows) {
     const std::string state = row.state == "ready" ? "loaded" : row.state;
     lines.push_back({row.name, format_bytes(static_cast<std::int64_t>(row.bytes)),
@@ -290,24 +291,7 @@ std::string model_table(const std::vector<ModelRow>& rows) {
                      row.cut_anywhere ? "yes" : "no",
                      row.error.empty() ? state : fmt::format("failed: {}", row.error)});
   }
-  std::array<std::size_t, 6> widths{};
-  for (const Line& line : lines) {
-    for (std::size_t c = 0; c < line.size(); ++c) {
-      widths[c] = std::max(widths[c], columns_of(line[c]));
-    }
-  }
-  std::string out;
-  for (const Line& line : lines) {
-    std::string text;
-    for (std::size_t c = 0; c < line.size(); ++c) {
-      const std::string blanks(widths[c] - columns_of(line[c]), ' ');
-      const bool number = c == 1 || c == 2;
-      text += (number ? blanks + line[c] : line[c] + blanks) + "  ";
-    }
-    text.resize(text.find_last_not_of(' ') + 1);
-    out += text + '\n';
-  }
-  return out;
+  return aligned_table(lines, "lrrlll");
 }
 
 std::string model_json(const ModelRow& row) {

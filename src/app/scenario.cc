@@ -17,10 +17,9 @@ namespace lares::app {
 namespace {
 
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20U;
-constexpr std::array<std::string_view, 13> kKeys{
+constexpr std::array<std::string_view, 14> kKeys{
     "member", "class", "weight", "per_minute", "burst",         "poisson", "on",
-    "off",    "from",  "until",  "prompt",     "prompt_spread", "output"};
-constexpr std::string_view kOutputSpread = "output_spread";
+    "off",    "from",  "until",  "prompt",     "prompt_spread", "output",  "output_spread"};
 
 tl::unexpected<Error> at(const std::string& name, const toml::node& node,
                          std::string_view message) {
@@ -77,7 +76,7 @@ Result<> read_key(const std::string& name, std::string_view key, const toml::nod
     if (key == "prompt") source.prompt = number;
     if (key == "prompt_spread") source.prompt_spread = number;
     if (key == "output") source.output = number;
-    if (key == kOutputSpread) source.output_spread = number;
+    if (key == "output_spread") source.output_spread = number;
     if (key == "weight" && number == 0) return at(name, node, "weight must be 1 or more");
   }
   return {};
@@ -87,7 +86,7 @@ Result<sim::Source> read_source(const std::string& name, const toml::table& tabl
   sim::Source source;
   for (const auto& [key, node] : table) {
     const std::string_view word = key.str();
-    if (word != kOutputSpread && std::ranges::find(kKeys, word) == kKeys.end())
+    if (std::ranges::find(kKeys, word) == kKeys.end())
       return at(name, node, fmt::format("there is no key `{}`.{}", word, suggestion(word, kKeys)));
     TRY_VOID(read_key(name, word, node, source));
   }

@@ -76,7 +76,8 @@ std::vector<Setting> make_settings() {
        5 * kSecond,
        {},
        "Policy lares: longest step, as predicted, while any answer is being streamed.",
-       "Ten steps a second at least; at 50 ms an overloaded device served a fifth less."},
+       "Ten steps a second at least; at 50 ms an overloaded device served a fifth less, in "
+       "simulation."},
       {"scheduler.slice_alone",
        "--slice-alone",
        "100ms",

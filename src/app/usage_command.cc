@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "app/config.h"
+#include "app/table.h"
 #include "core/text.h"
 
 namespace lares::app {
@@ -73,7 +74,7 @@ Result<Options> parse(std::span<const std::string> arguments) {
   return options;
 }
 
-using Row = std::array<std::string, 10>;
+using Row = std::vector<std::string>;
 
 std::string seconds(double s) {
   return format_duration(Duration(static_cast<Duration::rep>(s * 1e9)));
@@ -118,21 +119,7 @@ std::string usage_table(store::UsageBy by, const std::vector<store::UsageSum>& s
     // Means of means would mislead.
     rows.back()[8] = rows.back()[9] = "";
   }
-  std::array<std::size_t, 10> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c)
-      widths[c] = std::max(widths[c], columns_of(row[c]));
-  }
-  std::string out;
-  for (const Row& row : rows) {
-    std::string line = row[0] + std::string(widths[0] - columns_of(row[0]), ' ');
-    for (std::size_t c = 1; c < row.size(); ++c) {
-      line += fmt::format("  {}{}", std::string(widths[c] - columns_of(row[c]), ' '), row[c]);
-    }
-    line.resize(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
+  return aligned_table(rows, "lrrrrrrrrr");
 }
 
 std::string usage_json(store::UsageBy by, const std::vector<store::UsageSum>& sums) {

@@ -140,6 +140,12 @@ void append_json_escaped(std::string& out, std::string_view text) {
   }
 }
 
+std::string json_quoted(std::string_view text) {
+  std::string out = "\"";
+  append_json_escaped(out, is_utf8(text) ? text : utf8_sanitised(text));
+  return out + '"';
+}
+
 std::optional<std::string_view> nearest_word(std::string_view word,
                                              std::span<const std::string_view> candidates) {
   std::optional<std::string_view> best;

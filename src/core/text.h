@@ -24,6 +24,9 @@ std::string utf8_sanitised(std::string_view text);
 // `text` with `"`, `\`, control characters escaped, as the inside of a JSON string.
 void append_json_escaped(std::string& out, std::string_view text);
 
+// The text as a JSON string, quotes included; malformed bytes become U+FFFD.
+std::string json_quoted(std::string_view text);
+
 // The candidate with the least edit distance, if near enough to be a likely slip (at most a third
 // of its letters); for "did you mean".
 std::optional<std::string_view> nearest_word(std::string_view word,
@@ -37,6 +40,11 @@ std::optional<Duration> parse_duration(std::string_view text);
 
 // "1.5 GiB", "340 KiB", "17 B".
 std::string format_bytes(std::int64_t bytes);
+
+// For JSON, metrics and arithmetic on times that people read.
+constexpr double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 // "1.25 s", "340 ms", "17 us".
 std::string format_duration(Duration duration);

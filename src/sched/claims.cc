@@ -3,7 +3,6 @@
 #include <functional>
 #include <tuple>
 
-#include "core/assert.h"
 #include "sched/state.h"
 
 namespace lares::sched {

@@ -251,7 +251,7 @@ TEST(Scheduler, AStreamThatIsComputedAgainIsNoReasonForShortSteps) {
   device.wait(std::chrono::seconds(3));  // Its next output is late.
   device.decide();
   device.answer();
-  device.decide();  // The second chunk: from the first on it runs.
+  device.decide();                        // The second chunk: from the first on it runs.
   EXPECT_GE(tokens_of(device, 1), 128U);  // A tenth of a second, not the floor.
   device.run_until_idle();
   EXPECT_EQ(device.finished, std::vector<std::uint64_t>{1});

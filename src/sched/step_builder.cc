@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/assert.h"
 #include "sched/state.h"
 
 namespace lares::sched {
@@ -386,8 +385,9 @@ class StepBuilder {
   }
 
   // Output to make room for: twice what the member's jobs of the class came to of late, and half as
-  // much again as it has made; within its own limit. On the trace `real` a tenth of the throughput
-  // was lost to recomputing with half of that, and nothing gained with more.
+  // much again as it has made; within its own limit. On the trace `real`, room for 1.25 times the
+  // usual lost a twentieth of the throughput to recomputing, and room for five times gained
+  // nothing.
   [[nodiscard]] std::uint32_t expected_output(const Job& job) const {
     const std::uint32_t usual =
         s_.accounts.output_expected(job.member, job.cls.value, s_.options.output_expected);

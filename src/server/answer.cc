@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/text.h"
+
 namespace lares::server {
 namespace {
 
@@ -35,7 +37,7 @@ void HttpMetrics::record(std::string_view route, std::string_view method, int st
   metrics_
       ->histogram("lares_http_request_seconds", "From a request's last byte to its answer's end.",
                   kSeconds, label("route", route))
-      .observe(std::chrono::duration<double>(took).count());
+      .observe(in_seconds(took));
 }
 
 Answer::Answer(std::shared_ptr<Exchange> exchange, std::shared_ptr<HttpMetrics> metrics,

@@ -115,6 +115,7 @@ void BeastExchange::send(std::string data) {
   if (pending_.size() + in_flight_ + data.size() > buffer_max_) {
     overflow_ = true;
     pending_ = {};
+    scheduled_ = false;  // The writer may be waiting for the socket: tell it again.
   } else if (pending_.empty()) {
     pending_ = std::move(data);
   } else {

@@ -108,6 +108,24 @@ TEST(HttpStream, AReaderThatFallsBehindTheBufferIsDisconnected) {
   EXPECT_TRUE(harness.wait_connections(0));
 }
 
+TEST(HttpStream, AReaderThatFallsBehindWhileTheServerWaitsForItIsDisconnectedAtOnce) {
+  HttpOptions options;
+  options.stream_buffer_max = 33U << 20U;
+  HttpHarness harness(options);
+  RawClient client = harness.client(4096);
+  client.send(get("/hold"));
+  const auto exchange = harness.take();
+  exchange->begin_stream(200, "text/plain", {});
+  exchange->send(std::string(32U << 20U, 'x'));
+  RawClient other = harness.client();
+  EXPECT_EQ(other.ask(get("/one")).status, 200);  // By now the server waits for the reader.
+  exchange->send("y");
+  EXPECT_EQ(other.ask(get("/two")).status, 200);  // And has been told that there is more.
+  exchange->send(std::string(2U << 20U, 'z'));
+  EXPECT_TRUE(harness.wait_disconnects(1));
+  EXPECT_TRUE(harness.wait_connections(1));
+}
+
 TEST(HttpStream, ALargeAnswerArrivesWhole) {
   HttpHarness harness;
   RawClient client = harness.client(4096);

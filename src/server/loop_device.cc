@@ -9,6 +9,7 @@
 #include "core/assert.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "engine/embedding.h"
 #include "server/loop_core.h"
 
@@ -60,6 +61,7 @@ void LoopCore::device_lost(const std::string& why) {
   log_warn("the device worker ended; starting it again and going on",
            {{"why", why}, {"running", scheduler_.running()}});
   device_.reset();
+  keep_costs();  // The model is loaded anew with what was learnt, not with what was first measured.
   device_restarts_->add();
   sent_runs_.clear();
   models_changed_ = true;
@@ -87,8 +89,8 @@ void LoopCore::check_device_hang() {
   const Duration limit = models_[run.model].watch.limit(run.tokens);
   if (now() < run.since + limit) return;
   device_->kill();
-  device_lost(fmt::format("a step of {} tokens took longer than {} s", run.tokens,
-                          std::chrono::duration<double>(limit).count()));
+  device_lost(
+      fmt::format("a step of {} tokens took longer than {} s", run.tokens, in_seconds(limit)));
 }
 
 void LoopCore::load_model(std::uint32_t index) {
@@ -213,9 +215,9 @@ void LoopCore::handle(worker::RunDone message) {
   if (!sent_runs_.empty()) sent_runs_.front().since = now();
   device_restart_.quick_deaths = 0;  // It did some work: its next death is not a broken start.
   models_[sent.model].watch.observe(sent.tokens, ran.device);
-  step_seconds_->observe(std::chrono::duration<double>(ran.device).count());
-  if (ran.idle.count() > 0) idle_seconds_->observe(std::chrono::duration<double>(ran.idle).count());
-  sampling_seconds_->observe(std::chrono::duration<double>(ran.sampling).count());
+  step_seconds_->observe(in_seconds(ran.device));
+  if (ran.idle.count() > 0) idle_seconds_->observe(in_seconds(ran.idle));
+  sampling_seconds_->observe(in_seconds(ran.sampling));
 
   auto& done = event_items_.emplace_back();
   for (std::size_t i = 0; i < ran.items.size(); ++i) {

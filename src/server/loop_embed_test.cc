@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "engine/sim.h"
+#include "server/killable_workers.h"
 #include "server/loop.h"
 #include "text/byte_text.h"
 #include "worker/supervisor_threads.h"
@@ -43,28 +44,6 @@ class Collector final : public GenerationSink {
   std::condition_variable changed_;
 };
 
-// Remembers the workers that run, so that a test can kill one.
-class Workers final : public worker::WorkerFactory {
- public:
-  explicit Workers(std::unique_ptr<worker::WorkerFactory> inner) : inner_(std::move(inner)) {}
-  Result<std::unique_ptr<worker::Worker>> start(worker::Kind kind) override {
-    auto worker = TRY(inner_->start(kind));
-    const std::lock_guard lock(mutex_);
-    running_[kind] = worker.get();
-    return worker;
-  }
-  Result<engine::ModelInfo> probe(const std::string& path) override { return inner_->probe(path); }
-  void kill(worker::Kind kind) {
-    const std::lock_guard lock(mutex_);
-    running_[kind]->kill();
-  }
-
- private:
-  std::unique_ptr<worker::WorkerFactory> inner_;
-  std::mutex mutex_;
-  std::map<worker::Kind, worker::Worker*> running_;
-};
-
 class LoopEmbedTest : public ::testing::Test {
  protected:
   void start() {
@@ -83,7 +62,7 @@ class LoopEmbedTest : public ::testing::Test {
       }
       return info;
     };
-    workers = std::make_shared<Workers>(worker::thread_workers(std::move(threads)));
+    workers = std::make_shared<KillableWorkers>(worker::thread_workers(std::move(threads)));
     options.models = {{.name = "sim", .path = "sim"}};
     if (encoder) options.models.push_back({.name = "encoder", .path = "encoder"});
     if (encoder_alone) options.models = {{.name = "encoder", .path = "encoder"}};
@@ -120,7 +99,7 @@ class LoopEmbedTest : public ::testing::Test {
   LoopOptions options;
   Metrics metrics;
   std::vector<store::UsageRow> rows;
-  std::shared_ptr<Workers> workers;
+  std::shared_ptr<KillableWorkers> workers;
   std::unique_ptr<Service> service;
 };
 

@@ -331,13 +331,13 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   store::UsageRow row = request.usage_row(at, model);
   row.outcome = outcome;
   row.reason = code;
-  const auto seconds = [](Duration d) { return std::chrono::duration<double>(d).count(); };
-  request_seconds_->observe(seconds(row.clocks.total));
+  request_seconds_->observe(in_seconds(row.clocks.total));
   if (row.clocks.first_token.count() >= 0)
-    first_token_seconds_->observe(seconds(row.clocks.first_token));
-  if (row.clocks.queue_wait.count() >= 0) queue_seconds_->observe(seconds(row.clocks.queue_wait));
+    first_token_seconds_->observe(in_seconds(row.clocks.first_token));
+  if (row.clocks.queue_wait.count() >= 0)
+    queue_seconds_->observe(in_seconds(row.clocks.queue_wait));
   if (row.output_tokens > 1) {
-    token_seconds_->observe(seconds(row.clocks.inference) / (row.output_tokens - 1));
+    token_seconds_->observe(in_seconds(row.clocks.inference) / (row.output_tokens - 1));
   }
   output_tokens_metric_->add(request.usage.output_tokens);
   cached_tokens_metric_->add(request.usage.cached_tokens);

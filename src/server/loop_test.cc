@@ -11,6 +11,7 @@
 
 #include "engine/sim.h"
 #include "sched/event_log.h"
+#include "server/killable_workers.h"
 #include "text/byte_text.h"
 #include "worker/supervisor_threads.h"
 
@@ -18,51 +19,6 @@ namespace lares::server {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
-
-// Workers that a test can kill while the loop uses them.
-class KillableWorkers final : public worker::WorkerFactory {
- public:
-  explicit KillableWorkers(std::unique_ptr<worker::WorkerFactory> inner)
-      : inner_(std::move(inner)) {}
-
-  Result<std::unique_ptr<worker::Worker>> start(worker::Kind kind) override {
-    auto worker = TRY(inner_->start(kind));
-    auto wrapped = std::make_unique<Wrapped>(*this, kind, std::move(worker));
-    const std::lock_guard lock(mutex_);
-    alive_[kind] = wrapped->inner.get();
-    ++starts[kind];
-    return wrapped;
-  }
-  Result<engine::ModelInfo> probe(const std::string& path) override { return inner_->probe(path); }
-
-  void kill(worker::Kind kind) {
-    const std::lock_guard lock(mutex_);
-    if (alive_[kind] != nullptr) alive_[kind]->kill();
-  }
-
-  std::map<worker::Kind, int> starts;
-
- private:
-  struct Wrapped final : worker::Worker {
-    Wrapped(KillableWorkers& o, worker::Kind k, std::unique_ptr<worker::Worker> i)
-        : owner(o), kind(k), inner(std::move(i)) {}
-    ~Wrapped() override {
-      const std::lock_guard lock(owner.mutex_);
-      if (owner.alive_[kind] == inner.get()) owner.alive_[kind] = nullptr;
-    }
-    worker::Channel& channel() override { return inner->channel(); }
-    [[nodiscard]] pid_t pid() const override { return inner->pid(); }
-    void kill() override { inner->kill(); }
-
-    KillableWorkers& owner;
-    worker::Kind kind;
-    std::unique_ptr<worker::Worker> inner;
-  };
-
-  std::unique_ptr<worker::WorkerFactory> inner_;
-  std::mutex mutex_;
-  std::map<worker::Kind, worker::Worker*> alive_;
-};
 
 // Keeps what a generation brought, and calls a hook at every delta.
 class Collector final : public GenerationSink {

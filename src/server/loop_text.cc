@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "core/log.h"
+#include "core/text.h"
 #include "server/loop_core.h"
 
 namespace lares::server {
@@ -112,9 +113,8 @@ void LoopCore::check_text_limit() {
   } else if (it != requests_.end()) {
     text_queue_.pop_front();
     fail_request(job.id,
-                 Error{Code::TooLarge,
-                       fmt::format("writing out the prompt took longer than {} s",
-                                   std::chrono::duration<double>(options_.text_limit).count())},
+                 Error{Code::TooLarge, fmt::format("writing out the prompt took longer than {} s",
+                                                   in_seconds(options_.text_limit))},
                  "text_too_slow");
   }
   text_->kill();

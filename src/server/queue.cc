@@ -7,25 +7,16 @@
 namespace lares::server {
 namespace {
 
-double seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  append_json_escaped(out, is_utf8(text) ? text : utf8_sanitised(text));
-  return out + '"';
-}
-
 std::string entry_json(const QueueEntry& e) {
   std::string out = fmt::format(
       R"({{"id":{},"state":"{}","class":{},"model":{},"waited_s":{:.3f},"prompt_tokens":{},)"
       R"("output_tokens":{})",
-      quoted(fmt::format("{}", e.id.value)), e.running ? "running" : "queued", quoted(e.cls),
-      quoted(e.model), seconds(e.waited), e.prompt_tokens, e.output_tokens);
+      json_quoted(fmt::format("{}", e.id.value)), e.running ? "running" : "queued",
+      json_quoted(e.cls), json_quoted(e.model), in_seconds(e.waited), e.prompt_tokens,
+      e.output_tokens);
   if (!e.running) {
     out += fmt::format(R"(,"position":{},"reason":{},"estimate_s":{:.3f})", e.position,
-                       quoted(e.reason), seconds(e.estimate));
+                       json_quoted(e.reason), in_seconds(e.estimate));
   }
   return out + '}';
 }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include "core/text.h"
 
 namespace lares::sim {
 namespace {
-
-double seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
 
 // Of one member: cumulated amounts at whole seconds, so that a window is a difference.
 struct Curve {
@@ -44,7 +43,7 @@ ServiceDifference service_difference(std::span<const Served> requests) {
   double last_arrival = 0;
   std::uint32_t members = 0;
   for (const Served& r : requests) {
-    last_arrival = std::max(last_arrival, seconds(r.arrival));
+    last_arrival = std::max(last_arrival, in_seconds(r.arrival));
     members = std::max(members, r.member + 1);
   }
   const auto bins = static_cast<std::size_t>(std::ceil(last_arrival)) + kHalf + 1;
@@ -55,8 +54,8 @@ ServiceDifference service_difference(std::span<const Served> requests) {
   }
   for (const Served& r : requests) {
     Curve& c = curves[r.member];
-    spread(c.served, seconds(r.first_output), seconds(r.end), r.service);
-    c.asked[static_cast<std::size_t>(seconds(r.arrival))] += r.service;
+    spread(c.served, in_seconds(r.first_output), in_seconds(r.end), r.service);
+    c.asked[static_cast<std::size_t>(in_seconds(r.arrival))] += r.service;
   }
   for (Curve& c : curves) {
     accumulate(c.served);
@@ -80,6 +79,41 @@ ServiceDifference service_difference(std::span<const Served> requests) {
   }
   if (samples > 0) result.average /= static_cast<double>(samples);
   return result;
+}
+
+double backlogged_jain(std::span<const Served> requests, std::span<const std::uint32_t> weights) {
+  constexpr std::size_t kWindow = 60, kApart = 15;
+  double end = 0;
+  std::uint32_t members = 0;
+  for (const Served& r : requests) {
+    end = std::max(end, in_seconds(r.end));
+    members = std::max(members, r.member + 1);
+  }
+  const auto bins = static_cast<std::size_t>(std::ceil(end)) + 1;
+  std::vector<std::vector<double>> served(members, std::vector<double>(bins));
+  std::vector<std::vector<bool>> waits(members, std::vector<bool>(bins));
+  for (const Served& r : requests) {
+    spread(served[r.member], in_seconds(r.first_output), in_seconds(r.end), r.service);
+    const auto from = static_cast<std::size_t>(std::ceil(in_seconds(r.arrival)));
+    const auto to = static_cast<std::size_t>(in_seconds(r.started));
+    for (std::size_t t = from; t < to; ++t) waits[r.member][t] = true;
+  }
+  double sum = 0, windows = 0;
+  for (std::size_t t = 0; t + kWindow <= bins; t += kApart) {
+    const auto window = static_cast<std::ptrdiff_t>(t);
+    std::vector<double> shares;
+    for (std::uint32_t m = 0; m < members; ++m) {
+      const auto first = waits[m].begin() + window;
+      if (!std::all_of(first, first + kWindow, [](bool waited) { return waited; })) continue;
+      const auto from = served[m].begin() + window;
+      const double weight = m < weights.size() ? weights[m] : 1000;
+      shares.push_back(std::accumulate(from, from + kWindow, 0.0) / weight);
+    }
+    if (shares.size() < 2) continue;
+    sum += jain_index(shares);
+    ++windows;
+  }
+  return windows > 0 ? sum / windows : 1;
 }
 
 double jain_index(std::span<const double> shares) {

@@ -12,7 +12,9 @@ namespace lares::sim {
 // What one request took, in units of service, and when. Service is spread evenly over the time from
 // the first output to the end.
 struct Served {
-  Duration arrival{}, first_output{}, end{};
+  Duration arrival{};
+  Duration started{};  // Its first token was given to the device.
+  Duration first_output{}, end{};
   std::uint32_t member = 0;
   double service = 0;
 };
@@ -31,6 +33,12 @@ struct ServiceDifference {
 // and |service asked for by arrivals in the window - own service|, summed over members, a second.
 // The average and the largest of it over t.
 ServiceDifference service_difference(std::span<const Served> requests);
+
+// Jain's index of service / weight between the members that are backlogged - some request of theirs
+// waits, in every second - over windows of a minute, 15 s apart; the mean over the windows with two
+// such members or more, 1 if there are none. `weights` by member in thousandths, 1000 where
+// missing.
+double backlogged_jain(std::span<const Served> requests, std::span<const std::uint32_t> weights);
 
 // (sum x)^2 / (n * sum x^2): 1 when all are equal, 1/n when one has everything. 1 for none.
 double jain_index(std::span<const double> shares);

@@ -10,16 +10,6 @@
 namespace lares::sim {
 namespace {
 
-double seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  append_json_escaped(out, text);
-  return out + '"';
-}
-
 std::string json(const Quantiles& q) {
   return fmt::format(R"({{"p50":{:.6g},"p99":{:.6g},"mean":{:.6g}}})", q.p50, q.p99, q.mean);
 }
@@ -34,8 +24,8 @@ std::string json(const ClassSummary& c) {
   return fmt::format(
       R"({{"name":{},"requests":{},"first_token_s":{},"completion_s":{},"longest_wait_s":{:.6g},)"
       R"("deadline_misses":{}}})",
-      quoted(c.name), c.requests, json(c.first_token_s), json(c.completion_s), c.longest_wait_s,
-      c.deadline_misses);
+      json_quoted(c.name), c.requests, json(c.first_token_s), json(c.completion_s),
+      c.longest_wait_s, c.deadline_misses);
 }
 
 std::string json(const Summary& s);
@@ -55,7 +45,7 @@ std::string json(const Summary& s) {
       R"("gap_s":{{"p50":{:.6g},"p99":{:.6g},"p999":{:.6g}}},)"
       R"("longest_wait_s":{:.6g},"longest_step_s":{:.6g},"busy":{:.6g},)"
       R"("requests":{},"rejected":{},"events":{},"steps":{},"members":{},"classes":{}}})",
-      quoted(s.policy), s.throughput_tokens_s, s.service_difference.average,
+      json_quoted(s.policy), s.throughput_tokens_s, s.service_difference.average,
       s.service_difference.largest, s.jain, json(s.first_token_s), json(s.completion_s),
       s.gap_p50_s, s.gap_p99_s, s.gap_p999_s, s.longest_wait_s, s.longest_step_s, s.busy,
       s.requests, s.rejected, s.events, s.steps, json_list(s.members), json_list(s.classes));
@@ -69,11 +59,11 @@ constexpr std::size_t kPoints = 120;
 // Cumulated service of one member at kPoints + 1 times.
 std::vector<double> served_over_time(const Simulation& simulation, std::uint32_t member) {
   std::vector<double> sums(kPoints + 1);
-  const double length = std::max(seconds(simulation.length), 1e-9);
+  const double length = std::max(in_seconds(simulation.length), 1e-9);
   for (const JobRecord& j : simulation.jobs) {
     if (j.member != member || j.first_output < Duration{}) continue;
-    const double from = seconds(j.first_output) / length * kPoints;
-    const double to = std::max(seconds(j.end) / length * kPoints, from + 1e-9);
+    const double from = in_seconds(j.first_output) / length * kPoints;
+    const double to = std::max(in_seconds(j.end) / length * kPoints, from + 1e-9);
     for (auto p = static_cast<std::size_t>(from); p <= kPoints; ++p) {
       const double part = std::clamp((static_cast<double>(p) - from) / (to - from), 0.0, 1.0);
       sums[p] += part * token_service(j.prompt, j.output);
@@ -99,7 +89,7 @@ void append_panel(std::string& out, const Simulation& simulation, int top) {
   out += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{:.3g}</text>)", kLeft - 6,
                      top + kTop + 10, most);
   out += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{:.0f} s</text>)", kWidth - 20,
-                     bottom + 14, seconds(simulation.length));
+                     bottom + 14, in_seconds(simulation.length));
   for (std::uint32_t m = 0; m < members; ++m) {
     std::string path;
     for (std::size_t p = 0; p <= kPoints; ++p) {
@@ -143,7 +133,7 @@ std::string to_table(std::span<const Summary> summaries) {
 std::string to_json(std::span<const Summary> summaries, const std::string& trace,
                     const SimulatedDevice& device) {
   return fmt::format("{{\"trace\":{},\"device\":{},\"device_about\":{},\"policies\":{}}}\n",
-                     quoted(trace), quoted(device.name), quoted(device.about),
+                     json_quoted(trace), json_quoted(device.name), json_quoted(device.about),
                      json_list(summaries));
 }
 

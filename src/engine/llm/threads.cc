@@ -16,6 +16,7 @@
 #include <llama.h>
 
 #include "core/assert.h"
+#include "core/text.h"
 
 namespace lares::llm {
 namespace {
@@ -36,10 +37,6 @@ constexpr Duration kEvery = std::chrono::milliseconds(100);
 constexpr Duration kHalfLife = std::chrono::milliseconds(100);
 constexpr Duration kReturnAfter = std::chrono::seconds(1);
 constexpr double kSmallLoad = 0.25;  // Cores.
-
-double seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
 
 Duration ticks(std::int64_t count) {
   static const std::int64_t per_second = std::max<std::int64_t>(1, sysconf(_SC_CLK_TCK));
@@ -122,12 +119,12 @@ std::uint32_t ThreadGovernor::update(const CpuTimes& times) {
     last_ = times;
     return threads_;
   }
-  const double wall = seconds(times.now - last_.now);
+  const double wall = in_seconds(times.now - last_.now);
   if (!(wall > 0)) return threads_;
-  const double load =
-      std::clamp((seconds(times.machine - last_.machine) - seconds(times.own - last_.own)) / wall,
-                 0.0, static_cast<double>(times.cores));
-  const double weight = 1.0 - std::exp2(-wall / seconds(kHalfLife));
+  const double load = std::clamp(
+      (in_seconds(times.machine - last_.machine) - in_seconds(times.own - last_.own)) / wall, 0.0,
+      static_cast<double>(times.cores));
+  const double weight = 1.0 - std::exp2(-wall / in_seconds(kHalfLife));
   others_ += (load - others_) * weight;
   last_ = times;
 
