@@ -54,6 +54,10 @@ std::uint64_t unix_seconds() {
       duration_cast<seconds>(system_clock::now().time_since_epoch()).count());
 }
 
+std::int64_t a_day_ago_ms() {
+  return static_cast<std::int64_t>(unix_seconds() - 24 * 60 * 60) * 1000;
+}
+
 LogLevel level_of(std::string_view name) {
   if (name == "debug") return LogLevel::Debug;
   if (name == "warn") return LogLevel::Warn;
@@ -148,12 +152,14 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
       is_loopback(config.address) ? server::Reach::Loopback : server::Reach::Network);
   access->set_members(members);
   auto models = TRY(served_models(config));
-  auto recorder =
-      std::make_shared<server::UsageRecorder>(TRY(store::UsageLedger::open(config.data)));
+  auto ledger = TRY(store::UsageLedger::open(config.data));
+  auto past_use = TRY(ledger->used_since(a_day_ago_ms()));
+  const auto recorder = std::make_shared<server::UsageRecorder>(std::move(ledger));
   server::Metrics metrics;
   auto workers = TRY(make_workers(config, executable));
   const auto costs = std::make_shared<server::CostBook>(config.data);
   auto options = loop_options(config, models);
+  options.past_use = std::move(past_use);
   options.costs = costs->tables();
   options.save_cost = [costs](std::string key, std::string table) {
     costs->save(std::move(key), std::move(table));

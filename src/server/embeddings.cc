@@ -220,11 +220,7 @@ void EmbedSink::handle(GenerationEvent& event) {
   } else if (const auto* ended = std::get_if<Ended>(&event)) {
     const auto answer = std::exchange(answer_, nullptr);
     if (!ended->error) return answer->respond(whole(ended->usage));
-    ApiError error;
-    error.code = ended->error->code;
-    error.message = ended->error->message;
-    error.error_code = ended->error_code;
-    answer->respond(embed_error(form_, error));
+    answer->respond(embed_error(form_, api_error(*ended)));
   }
 }
 

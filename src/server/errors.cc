@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/text.h"
+#include "server/generation.h"
 
 namespace lares::server {
 namespace {
@@ -44,6 +45,16 @@ void append_member(std::string& out, std::string_view name, std::string_view val
 
 const ErrorRow& error_row(Code code) {
   return kRows.at(static_cast<std::size_t>(code));
+}
+
+ApiError api_error(const Ended& ended) {
+  ApiError error;
+  error.code = ended.error->code;
+  error.message = ended.error->message;
+  error.error_code = ended.error_code;
+  error.retry_after =
+      static_cast<int>(std::chrono::ceil<std::chrono::seconds>(ended.retry_after).count());
+  return error;
 }
 
 int error_status(const ApiError& error) {

@@ -12,6 +12,8 @@
 
 namespace lares::server {
 
+struct Ended;
+
 // An error as an API client gets it.
 struct ApiError {
   Code code = Code::Invalid;
@@ -21,6 +23,9 @@ struct ApiError {
   int status = 0;          // What HTTP itself dictates (405, 413, 415...); 0 takes the table's.
   int retry_after = 0;     // Seconds; 0 takes the table's.
 };
+
+// Why a request ended that has an error.
+ApiError api_error(const Ended& ended);
 
 // HTTP status, OpenAI `type` and stable code of a failure that names none itself.
 struct ErrorRow {

@@ -112,6 +112,7 @@ struct Ended {
   std::optional<Error> error;
   std::string
       error_code;  // Stable code of `error`: "model_not_found", "kv_never_fits", "cancelled"...
+  Duration retry_after{};  // When asking again may help; 0 = not known.
 };
 
 // The request was accepted: which model runs it. Before the first delta.

@@ -14,6 +14,7 @@
 #include "core/assert.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "engine/embedding.h"
 #include "sched/event_log.h"
 #include "server/compute_first.h"
@@ -91,6 +92,7 @@ LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
       seed_state_(options_.seed) {
   // Ids go on growing over restarts, so that a client's old id never names another's request.
   next_id_ = static_cast<std::uint64_t>(unix_ms()) * 1000;
+  for (const auto& past : options_.past_use) day_usage_.add(past.member, past.unix_ms, past.use);
   for (const ModelEntry& entry : options_.models) add_model(entry);
   device_restarts_ =
       &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
@@ -309,7 +311,30 @@ void LoopCore::on(SubmitCommand command) {
   request.sink = std::move(command.sink);
   request.accepted_at = command.at;
   request.accepted_unix_ms = command.unix_ms;
+  if (const auto over = over_quota(request)) {
+    const std::string& who = request.generation.member.name;
+    return fail_request(request.id,
+                        Error{Code::Busy, fmt::format("{} used {} in the last 24 hours; the next "
+                                                      "request is taken in {}",
+                                                      who, over->what, format_duration(over->wait))},
+                        "member_quota", over->wait);
+  }
   begin(request);
+}
+
+// What is under way counts as far as it has got; it is never ended for the limit.
+std::optional<DayUsage::Over> LoopCore::over_quota(const Request& request) const {
+  const MemberShare& member = request.generation.member;
+  if (member.limits.tokens_a_day == 0 && member.limits.device_seconds_a_day == 0) return {};
+  store::DeviceUse under_way;
+  for (const auto& [id, other] : requests_) {
+    if (other.generation.member.id != member.id) continue;
+    under_way += {std::uint64_t{other.prompt_tokens} + other.usage.output_tokens, other.device};
+  }
+  for (const EndedRow& ended : ended_rows_) {
+    if (ended.row.member_id == member.id) under_way += store::use_of(ended.row);
+  }
+  return day_usage_.over(member.id, member.limits, under_way, request.accepted_unix_ms);
 }
 
 void LoopCore::supersede(const Generation& newer) {

@@ -46,6 +46,8 @@ struct LoopOptions {
   // on the loop thread, which must not block.
   std::map<std::string, std::string> costs;
   std::function<void(std::string key, std::string table)> save_cost;
+  // Of the last 24 hours, for members' daily limits.
+  std::vector<store::PastUse> past_use;
   std::string device_name = "cpu";  // Part of the key: the processor and its threads.
   std::string event_log;            // File to write the scheduler's event log to; "" = none.
   std::uint64_t seed = 0;           // Where seeds of requests without one come from.

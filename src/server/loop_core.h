@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <variant>
 
+#include "server/day_usage.h"
 #include "server/loop.h"
 #include "server/request.h"
 #include "server/step_watch.h"
@@ -105,6 +106,7 @@ class LoopCore final : public Service {
   void on(StopCommand command);
   void on(QueueCommand command);
   void supersede(const Generation& newer);
+  [[nodiscard]] std::optional<DayUsage::Over> over_quota(const Request& request) const;
   void decide();
   void write_event_log();
   void publish();
@@ -121,8 +123,9 @@ class LoopCore final : public Service {
   void accept(Request& request);
   void finish_choice(Request& request, std::uint32_t choice, Finish finish, sched::EndCause cause);
   void tell_text(Request& request, std::uint32_t choice, TextDelta delta);
-  void end_request(JobId id, store::Outcome outcome, std::optional<Error> error, std::string code);
-  void fail_request(JobId id, Error error, std::string code);
+  void end_request(JobId id, store::Outcome outcome, std::optional<Error> error, std::string code,
+                   Duration retry_after = {});
+  void fail_request(JobId id, Error error, std::string code, Duration retry_after = {});
   void tell(Request& request, GenerationEvent event);
   std::optional<std::uint32_t> find_model(const std::string& name) const;
   [[nodiscard]] std::string model_names() const;
@@ -165,6 +168,7 @@ class LoopCore final : public Service {
   void on_item(const engine::ItemResult& item, const sched::StepItem& sent);
   void charge(const sched::Decision& decision);
   void settle_rows();
+  void keep_row(store::UsageRow row);
   void on_token(Request& request, std::uint32_t choice, const engine::ItemResult& item);
   void perform(const sched::Decision& decision);
   void perform(const sched::LoadModel& action);
@@ -221,6 +225,7 @@ class LoopCore final : public Service {
   std::unordered_map<JobId, JobId> done_choices_;
   std::uint64_t next_sched_id_ = 0;
   std::unordered_map<MemberId, MemberShare> told_limits_;
+  DayUsage day_usage_;
   std::uint64_t seed_state_ = 0;
   bool stopping_ = false;
   bool models_changed_ = true;

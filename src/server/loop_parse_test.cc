@@ -160,7 +160,7 @@ TEST_F(LoopParse, DeltasAddUpToTheAnswerTakenApart) {
   expect_the_same(*got, *plain);
   ASSERT_FALSE(got->calls.empty());  // The seed was chosen so.
   EXPECT_EQ(got->finish, plain->finish == Finish::Stop ? Finish::ToolCalls : plain->finish);
-  EXPECT_GT(got->deltas, 3);
+  EXPECT_GT(faults->questions, 1);  // While it grew, and at its end.
   EXPECT_EQ(faults->parsers, 1);
 }
 

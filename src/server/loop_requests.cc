@@ -303,13 +303,18 @@ void LoopCore::settle_rows() {
         return std::ranges::find(ended.jobs, item.job) != ended.jobs.end();
       });
     });
-    if (!computes || stopping_) usage_(std::move(ended.row));
+    if (!computes || stopping_) keep_row(std::move(ended.row));
     return !computes || stopping_;
   });
 }
 
+void LoopCore::keep_row(store::UsageRow row) {
+  day_usage_.add(row.member_id, row.accepted_unix_ms, store::use_of(row));
+  usage_(std::move(row));
+}
+
 void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error> error,
-                           std::string code) {
+                           std::string code, Duration retry_after) {
   const auto it = requests_.find(id);
   LARES_ASSERT(it != requests_.end(), "request {} ended twice", id.value);
   Request& request = it->second;
@@ -342,7 +347,7 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   output_tokens_metric_->add(request.usage.output_tokens);
   cached_tokens_metric_->add(request.usage.cached_tokens);
   request.usage.prompt_tokens = request.prompt_tokens;
-  tell(request, Ended{request.usage, std::move(error), std::move(code)});
+  tell(request, Ended{request.usage, std::move(error), std::move(code), retry_after});
   {
     const std::lock_guard lock(snapshot_mutex_);
     known_.erase(id);
@@ -356,10 +361,10 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   requests_.erase(it);
 }
 
-void LoopCore::fail_request(JobId id, Error error, std::string code) {
+void LoopCore::fail_request(JobId id, Error error, std::string code, Duration retry_after) {
   const bool refused = !requests_.at(id).accepted && error.code != Code::Io;
   end_request(id, refused ? store::Outcome::Refused : store::Outcome::Failed, std::move(error),
-              std::move(code));
+              std::move(code), retry_after);
 }
 
 }  // namespace lares::server

@@ -363,6 +363,38 @@ TEST_F(LoopTest, AHundredRequestsAtOnceAllEndAndTheEventLogReplays) {
   std::remove(file.c_str());
 }
 
+TEST_F(LoopTest, WhoUsedAllOfADayIsToldWhenToComeAgain) {
+  const std::int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                                  std::chrono::system_clock::now().time_since_epoch())
+                                  .count();
+  const MemberShare ana{.id = MemberId{1}, .name = "ana", .limits = {.tokens_a_day = 1000}};
+  options.past_use = {{ana.id, now_ms - 3'600'000, {970, {}}}};
+  start();
+  const auto ask_as = [this](const MemberShare& member) {
+    Generation g = generation("hello", 25);
+    g.member = member;
+    auto sink = std::make_shared<Collector>();
+    service->submit(std::move(g), sink);
+    return sink;
+  };
+  const auto last = ask_as(ana);  // Begun below the limit, it is not ended at it.
+  ASSERT_TRUE(last->wait());
+  EXPECT_FALSE(last->ended->error);
+  EXPECT_EQ(last->ended->usage.output_tokens, 25U);
+  const auto refused = ask_as(ana);
+  ASSERT_TRUE(refused->wait());
+  ASSERT_TRUE(refused->ended->error);
+  EXPECT_EQ(refused->ended->error->code, Code::Busy);
+  EXPECT_EQ(refused->ended->error_code, "member_quota");
+  EXPECT_NE(refused->ended->error->message.find("ana used 1000 of 1000 tokens"), std::string::npos)
+      << refused->ended->error->message;
+  EXPECT_GT(refused->ended->retry_after, std::chrono::hours(22));
+  EXPECT_LT(refused->ended->retry_after, std::chrono::hours(24));
+  const auto other = ask_as({.id = MemberId{2}, .name = "ben", .limits = {.tokens_a_day = 1000}});
+  ASSERT_TRUE(other->wait());
+  EXPECT_FALSE(other->ended->error);
+}
+
 TEST_F(LoopTest, AfterItStoppedEverythingIsTurnedAway) {
   start();
   service->stop();

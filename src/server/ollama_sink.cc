@@ -54,11 +54,7 @@ void OllamaSink::ended(const Ended& ended) {
   const auto answer = std::exchange(answer_, nullptr);
   std::string out;
   if (ended.error) {
-    ApiError error;
-    error.code = ended.error->code;
-    error.message = ended.error->message;
-    error.error_code = ended.error_code;
-    HttpResponse response = ollama_error_response(error);
+    HttpResponse response = ollama_error_response(api_error(ended));
     if (!streaming_) return answer->respond(std::move(response));
     answer->send(response.body + "\n");
     return answer->end_stream();

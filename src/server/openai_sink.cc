@@ -80,10 +80,7 @@ void OpenAiSink::delta(const TextDelta& delta) {
 void OpenAiSink::ended(const Ended& ended) {
   const auto answer = std::exchange(answer_, nullptr);
   if (ended.error) {
-    ApiError error;
-    error.code = ended.error->code;
-    error.message = ended.error->message;
-    error.error_code = ended.error_code;
+    const ApiError error = api_error(ended);
     if (!stream_reply_) return answer->fail(error);
     std::string out;
     StreamReply::append_error(out, error);

@@ -102,6 +102,22 @@ class SqliteLedger : public UsageLedger {
     return sums;
   }
 
+  Result<std::vector<PastUse>> used_since(std::int64_t unix_ms) override {
+    Statement query = TRY(database_.prepare(
+        "SELECT member_id, accepted_unix_ms / 900000 AS quarter, "
+        "sum(prompt_tokens + output_tokens), sum(device_ns) FROM usage "
+        "WHERE accepted_unix_ms >= ? GROUP BY member_id, quarter ORDER BY quarter"));
+    query.bind(unix_ms);
+    std::vector<PastUse> past;
+    while (TRY(query.row())) {
+      past.push_back({.member = MemberId{static_cast<std::uint32_t>(query.integer(0))},
+                      .unix_ms = query.integer(1) * 900'000,
+                      .use = {.tokens = static_cast<std::uint64_t>(query.integer(2)),
+                              .device = Duration(query.integer(3))}});
+    }
+    return past;
+  }
+
  private:
   Database database_;
 };
@@ -116,6 +132,10 @@ std::string_view outcome_name(Outcome outcome) {
     case Outcome::Refused: return "refused";
   }
   return "done";
+}
+
+DeviceUse use_of(const UsageRow& row) {
+  return {std::uint64_t{row.prompt_tokens} + row.output_tokens, row.device};
 }
 
 Result<std::unique_ptr<UsageLedger>> UsageLedger::open(const std::string& folder) {

@@ -42,6 +42,32 @@ struct UsageRow {
   std::string reason;  // Stable error code for Failed, Cancelled and Refused; else "".
 };
 
+// What jobs took: tokens of prompts, found in the cache or not, and of output; and device time.
+struct DeviceUse {
+  std::uint64_t tokens = 0;
+  Duration device{};
+
+  DeviceUse& operator+=(const DeviceUse& other) {
+    tokens += other.tokens;
+    device += other.device;
+    return *this;
+  }
+  DeviceUse& operator-=(const DeviceUse& other) {
+    tokens -= other.tokens;
+    device -= other.device;
+    return *this;
+  }
+};
+
+DeviceUse use_of(const UsageRow& row);
+
+// The same, of one member, at one time.
+struct PastUse {
+  MemberId member;
+  std::int64_t unix_ms = 0;
+  DeviceUse use;
+};
+
 enum class UsageBy : std::uint8_t { Member, Class, Model, Day };
 
 struct UsageSum {
@@ -64,6 +90,8 @@ class UsageLedger {
   virtual Result<> record(const std::vector<UsageRow>& rows) = 0;
   // Of everybody, or of one member alone.
   virtual Result<std::vector<UsageSum>> sum(UsageBy by, std::optional<MemberId> of) = 0;
+  // What members used since then, oldest first: a sum for each quarter of an hour, at its beginning.
+  virtual Result<std::vector<PastUse>> used_since(std::int64_t unix_ms) = 0;
   Result<std::vector<UsageSum>> sum(UsageBy by) { return sum(by, std::nullopt); }
 };
 

@@ -65,6 +65,26 @@ TEST_F(UsageTest, SumsByMember) {
   EXPECT_DOUBLE_EQ(sums[1].first_token_s_mean, 2.0);
 }
 
+TEST_F(UsageTest, WhatWasUsedOfLate) {
+  const auto ledger = *UsageLedger::open(folder_);
+  const std::int64_t quarter = row_of("", 0).accepted_unix_ms / 900'000 * 900'000;
+  const auto row = [&](std::uint32_t member, std::int64_t minutes) {
+    UsageRow out = row_of("ana", 5);
+    out.member_id = MemberId{member};
+    out.accepted_unix_ms = quarter + minutes * 60'000;
+    return out;
+  };
+  ASSERT_TRUE(ledger->record({row(1, 20), row(1, -5), row(1, 14), row(2, 3), row(1, 0)}));
+  const auto past = *ledger->used_since(quarter);
+  ASSERT_EQ(past.size(), 3U);
+  for (const PastUse& p : past) {
+    const bool both = p.member == MemberId{1} && p.unix_ms == quarter;
+    EXPECT_EQ(p.use.tokens, both ? 30U : 15U);
+    EXPECT_EQ(p.use.device, std::chrono::milliseconds(both ? 500 : 250));
+  }
+  EXPECT_EQ(past[2].unix_ms, quarter + 900'000);
+}
+
 TEST_F(UsageTest, SumsByTheOtherKeys) {
   const auto ledger = *UsageLedger::open(folder_);
   UsageRow other = row_of("ana", 1);

@@ -20,7 +20,8 @@ class Network(unittest.TestCase):
         cls.keys = {}
 
         def prepare(data):
-            for name, *flags in (["ana", "--class", "chat", "--class", "voice"], ["ben"], ["eve", "--admin"]):
+            for name, *flags in (["ana", "--class", "chat", "--class", "voice"], ["ben"], ["eve", "--admin"],
+                                 ["tim", "--tokens-a-day", "10"]):
                 done = subprocess.run([BINARY, "member", "add", name, *flags, "--data", data],
                                       capture_output=True, text=True, timeout=PATIENCE, check=True)
                 cls.keys[name] = done.stdout.strip()
@@ -55,6 +56,15 @@ class Network(unittest.TestCase):
         status, code, text = self.ask("ben", **{"X-Lares-Class": "voice"})
         self.assertEqual((status, code), (403, "class_not_allowed"))
         self.assertIn("it may claim: chat", text)
+
+    def test_who_used_all_of_a_day_waits(self):
+        self.assertEqual(self.ask("tim")[0], 200)
+        status, headers, text = self.server.request(
+            "POST", "/v1/chat/completions", chat_body("And more"), bearer(self.keys["tim"]))
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (429, "member_quota"), text)
+        self.assertIn("of 10 tokens in the last 24 hours", text)
+        self.assertTrue(23 * 3600 < int(headers["Retry-After"]) <= 24 * 3600 + 900, headers)
+        self.assertEqual(self.ask("ana")[0], 200)
 
     def test_metrics_are_an_admins(self):
         self.assertEqual(self.ask("ana", "GET", "/metrics")[:2], (403, "admin_key_needed"))
