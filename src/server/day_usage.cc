@@ -52,10 +52,9 @@ std::optional<DayUsage::Over> DayUsage::over(MemberId member, const MemberLimits
   };
   if (!tokens_over(used) && !device_over(used)) return std::nullopt;
   Over out;
-  out.what = tokens_over(used)
-                 ? fmt::format("{} of {} tokens", used.tokens, limits.tokens_a_day)
-                 : fmt::format("{:.0f} of {} seconds of the device", in_seconds(used.device),
-                               limits.device_seconds_a_day);
+  out.what = tokens_over(used) ? fmt::format("{} of {} tokens", used.tokens, limits.tokens_a_day)
+                               : fmt::format("{:.0f} of {} seconds of the device",
+                                             in_seconds(used.device), limits.device_seconds_a_day);
   // What is under way is forgotten a day from now at the latest.
   out.wait = std::chrono::milliseconds(kDayMs);
   for (const Quarter& q : quarters) {

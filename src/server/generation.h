@@ -52,8 +52,9 @@ struct Generation {
   std::string model;   // Name as asked for; "" or "default" is the first that can.
   MemberShare member;  // Who asked, as it was then.
   std::string cls = "chat";
-  std::string supersede{};  // Cancels the member's older requests with the same key; "" = none.
-  TaskId task{};            // Groups an agent's calls (X-Lares-Task); 0 = none.
+  std::string supersede{};    // Cancels the member's older requests with the same key; "" = none.
+  bool queue_events = false;  // The sink hears where the request stands while it waits.
+  TaskId task{};              // Groups an agent's calls (X-Lares-Task); 0 = none.
   std::variant<ChatPrompt, TextPrompt, TokenPrompt, EmbedPrompt> prompt;
   engine::Sampling sampling;  // seed and choice are filled in by the loop.
   std::optional<std::uint64_t> seed;
@@ -120,8 +121,15 @@ struct Accepted {
   std::string model;
 };
 
+// Where the request stands while it waits, if it wants to hear. Before Accepted, or never.
+struct QueueNews {
+  std::uint32_t position = 0;  // How many go before it.
+  std::string reason;          // Why it waits, for a person.
+  Duration estimate{};         // Until it begins.
+};
+
 // TextDelta and Embedding exclude each other.
-using GenerationEvent = std::variant<Accepted, TextDelta, Embedding, Ended>;
+using GenerationEvent = std::variant<Accepted, TextDelta, Embedding, QueueNews, Ended>;
 
 // Where a generation's events go. Called on the loop thread, in order, Ended last and exactly once;
 // must not block: hand over and return.

@@ -14,7 +14,6 @@
 #include "core/assert.h"
 #include "core/hash.h"
 #include "core/log.h"
-#include "core/text.h"
 #include "engine/embedding.h"
 #include "sched/event_log.h"
 #include "server/compute_first.h"
@@ -23,29 +22,11 @@
 namespace lares::server {
 namespace {
 
-constexpr std::array<double, 14> kStepBuckets{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
-                                              0.2,   0.5,   1,     2,    5,    10,   30};
-constexpr std::array<double, 9> kSamplingBuckets{0.00002, 0.00005, 0.0001, 0.0005, 0.001,
-                                                 0.002,   0.005,   0.01,   0.05};
 constexpr std::size_t kEventLogFlush = 64U << 10U;
 
 std::int64_t unix_ms() {
   using namespace std::chrono;
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-
-std::string reason_of(const sched::Scheduler::Place& place) {
-  using Why = sched::Scheduler::Why;
-  switch (place.why) {
-    case Why::ModelLoads: return "loading model";
-    case Why::OwnLimit: return "as many of your own run as your limit allows";
-    case Why::Memory: return "waiting for memory";
-    case Why::Order: break;
-  }
-  if (place.position == 0) return "next";
-  if (place.ahead_own == place.position)
-    return fmt::format("behind {} of your own", place.ahead_own);
-  return fmt::format("behind {}, {} of them your own", place.position, place.ahead_own);
 }
 
 std::string_view name_of(ModelState::At at) {
@@ -94,38 +75,6 @@ LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
   next_id_ = static_cast<std::uint64_t>(unix_ms()) * 1000;
   for (const auto& past : options_.past_use) day_usage_.add(past.member, past.unix_ms, past.use);
   for (const ModelEntry& entry : options_.models) add_model(entry);
-  device_restarts_ =
-      &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
-                        label("kind", "device"));
-  text_restarts_ =
-      &metrics_.counter("lares_worker_restarts_total", "Workers started anew after they ended.",
-                        label("kind", "text"));
-  prompt_tokens_metric_ =
-      &metrics_.counter("lares_prompt_tokens_total", "Prompt tokens of accepted requests.");
-  cached_tokens_metric_ =
-      &metrics_.counter("lares_prompt_tokens_cached_total", "Prompt tokens found in the KV cache.");
-  output_tokens_metric_ = &metrics_.counter("lares_output_tokens_total", "Tokens generated.");
-  waiting_metric_ = &metrics_.gauge("lares_jobs_waiting", "Jobs that wait in the scheduler.");
-  running_metric_ = &metrics_.gauge("lares_jobs_running", "Jobs that have a sequence.");
-  step_seconds_ =
-      &metrics_.histogram("lares_step_seconds", "Device time of one step.", kStepBuckets);
-  sampling_seconds_ = &metrics_.histogram("lares_step_sampling_seconds",
-                                          "Part of a step spent on sampling.", kSamplingBuckets);
-  idle_seconds_ = &metrics_.histogram(
-      "lares_step_idle_seconds",
-      "Time the device stood still between two steps although the next one was waiting.",
-      kSamplingBuckets);
-  queue_seconds_ = &metrics_.histogram("lares_queue_time_seconds",
-                                       "From the scheduler's queue to the first step.",
-                                       kTimeToFirstTokenBuckets);
-  first_token_seconds_ =
-      &metrics_.histogram("gen_ai_server_time_to_first_token_seconds",
-                          "From acceptance to the first token.", kTimeToFirstTokenBuckets);
-  token_seconds_ = &metrics_.histogram("gen_ai_server_time_per_output_token_seconds",
-                                       "Mean time between a request's tokens after the first.",
-                                       kTimePerTokenBuckets);
-  request_seconds_ = &metrics_.histogram("gen_ai_server_request_duration_seconds",
-                                         "From acceptance to the end.", kRequestDurationBuckets);
 }
 
 Result<> LoopCore::start() {
@@ -176,6 +125,7 @@ void LoopCore::run() {
     unload_gone();
     while (!events_.empty()) decide();
     settle_rows();
+    tell_queue();
     publish();  // First, so that whoever hears of an end finds it in the status too.
     deliver_all();
   }
@@ -205,6 +155,7 @@ void LoopCore::wait_for_work() {
   };
   by(device_restart_.retry_at);
   by(text_restart_.retry_at);
+  if (!queue_listeners_.empty()) by(queue_told_at_ + kQueueNews);
   if (!sent_runs_.empty()) {
     const SentRun& run = sent_runs_.front();
     by(run.since + models_[run.model].watch.limit(run.tokens));
@@ -302,87 +253,6 @@ ServiceStatus LoopCore::status() const {
   return status_snapshot_;
 }
 
-void LoopCore::on(SubmitCommand command) {
-  if (stopping_) return turn_away(command);
-  supersede(command.generation);
-  Request& request = requests_[command.id];
-  request.id = command.id;
-  request.generation = std::move(command.generation);
-  request.sink = std::move(command.sink);
-  request.accepted_at = command.at;
-  request.accepted_unix_ms = command.unix_ms;
-  if (const auto over = over_quota(request)) {
-    const std::string& who = request.generation.member.name;
-    return fail_request(request.id,
-                        Error{Code::Busy, fmt::format("{} used {} in the last 24 hours; the next "
-                                                      "request is taken in {}",
-                                                      who, over->what, format_duration(over->wait))},
-                        "member_quota", over->wait);
-  }
-  begin(request);
-}
-
-// What is under way counts as far as it has got; it is never ended for the limit.
-std::optional<DayUsage::Over> LoopCore::over_quota(const Request& request) const {
-  const MemberShare& member = request.generation.member;
-  if (member.limits.tokens_a_day == 0 && member.limits.device_seconds_a_day == 0) return {};
-  store::DeviceUse under_way;
-  for (const auto& [id, other] : requests_) {
-    if (other.generation.member.id != member.id) continue;
-    under_way += {std::uint64_t{other.prompt_tokens} + other.usage.output_tokens, other.device};
-  }
-  for (const EndedRow& ended : ended_rows_) {
-    if (ended.row.member_id == member.id) under_way += store::use_of(ended.row);
-  }
-  return day_usage_.over(member.id, member.limits, under_way, request.accepted_unix_ms);
-}
-
-void LoopCore::supersede(const Generation& newer) {
-  if (newer.supersede.empty()) return;
-  std::vector<JobId> older;
-  for (const auto& [id, request] : requests_) {
-    const Generation& other = request.generation;
-    if (other.member.id == newer.member.id && other.supersede == newer.supersede)
-      older.push_back(id);
-  }
-  for (const JobId id : older) {
-    end_request(id, store::Outcome::Cancelled,
-                Error{Code::Conflict,
-                      "a newer request with the same X-Lares-Supersede took its "
-                      "place"},
-                "superseded");
-  }
-}
-
-void LoopCore::on(QueueCommand command) {
-  std::vector<QueueEntry> entries;
-  std::map<JobId, std::size_t> by_request;
-  for (const auto& [id, request] : requests_) {
-    by_request[id] = entries.size();
-    QueueEntry& e = entries.emplace_back();
-    e.id = id;
-    e.member = request.generation.member.id;
-    e.cls = request.generation.cls;
-    e.model = request.at == Request::At::Model ? request.generation.model
-                                               : models_[request.model].entry.name;
-    e.running = request.first_run_at.has_value();
-    e.waited = now() - request.accepted_at;
-    e.prompt_tokens = request.prompt_tokens;
-    e.output_tokens = request.usage.output_tokens;
-    if (!e.running) e.reason = "its prompt is being prepared";
-  }
-  for (const sched::Scheduler::Place& place : scheduler_.queue()) {
-    const auto choice = choices_.find(place.job);
-    if (choice == choices_.end()) continue;
-    QueueEntry& e = entries[by_request.at(choice->second.first)];
-    if (e.running) continue;  // Another of its choices runs already.
-    e.position = place.position;
-    e.estimate = place.estimate;
-    e.reason = reason_of(place);
-  }
-  command.done(std::move(entries));
-}
-
 void LoopCore::on(CancelCommand command) {
   if (!requests_.contains(command.id)) return;
   end_request(command.id, store::Outcome::Cancelled,
@@ -468,16 +338,16 @@ void LoopCore::deliver_all() {
 }
 
 void LoopCore::publish() {
-  waiting_metric_->set(scheduler_.waiting());
-  running_metric_->set(scheduler_.running());
+  metrics_.waiting.set(scheduler_.waiting());
+  metrics_.running.set(scheduler_.running());
   const auto fallback = find_model("");
   const ModelState* first = fallback ? &models_[*fallback] : nullptr;
   const std::lock_guard lock(snapshot_mutex_);
   ServiceStatus& status = status_snapshot_;
   status.waiting = scheduler_.waiting();
   status.running = scheduler_.running();
-  status.device_restarts = static_cast<std::uint64_t>(device_restarts_->value());
-  status.text_restarts = static_cast<std::uint64_t>(text_restarts_->value());
+  status.device_restarts = static_cast<std::uint64_t>(metrics_.device_restarts.value());
+  status.text_restarts = static_cast<std::uint64_t>(metrics_.text_restarts.value());
   status.device_pid = device_ ? device_->pid() : 0;
   status.text_pid = text_ ? text_->pid() : 0;
   status.ready = first != nullptr && first->at == ModelState::At::Ready && first->pieces;

@@ -16,6 +16,7 @@
 
 #include "server/day_usage.h"
 #include "server/loop.h"
+#include "server/loop_metrics.h"
 #include "server/request.h"
 #include "server/step_watch.h"
 
@@ -44,6 +45,9 @@ struct ModelState {
   std::optional<sched::CostTable> cost;  // Known from an earlier load.
   std::vector<JobId> seq_owner;  // By sequence: the scheduler's job that opened it; 0 = nobody.
 };
+
+// Streams that wait hear of changes at most so often.
+inline constexpr Duration kQueueNews = std::chrono::milliseconds(250);
 
 // A run that was sent and not answered.
 struct SentRun {
@@ -99,20 +103,25 @@ class LoopCore final : public Service {
   void take_commands();
   static void turn_away(SubmitCommand& command);
   void wait_for_work();
-  void on(SubmitCommand command);
   void on(CancelCommand command);
   void on(ProbedCommand command);
   void on(ModelsCommand command);
   void on(StopCommand command);
-  void on(QueueCommand command);
-  void supersede(const Generation& newer);
-  [[nodiscard]] std::optional<DayUsage::Over> over_quota(const Request& request) const;
   void decide();
   void write_event_log();
   void publish();
   Duration restart_delay(Restart& restart);
   void deliver_all();
   [[nodiscard]] Instant now() const;
+
+  // loop_queue.cc: requests that come in, and those that wait.
+  void on(SubmitCommand command);
+  void on(QueueCommand command);
+  void supersede(const Generation& newer);
+  [[nodiscard]] std::optional<DayUsage::Over> over_quota(const Request& request) const;
+  [[nodiscard]] std::vector<QueueEntry> queue_entries();
+  void tell_queue();
+  void waits_no_more(const Request& request);
 
   // loop_requests.cc: a request's way to the scheduler and out again.
   void begin(Request& request);
@@ -202,7 +211,7 @@ class LoopCore final : public Service {
   LoopOptions options_;
   std::shared_ptr<worker::WorkerFactory> workers_;
   UsageSink usage_;
-  Metrics& metrics_;
+  LoopMetrics metrics_;
 
   // Shared with other threads.
   std::mutex inbox_mutex_;
@@ -226,6 +235,8 @@ class LoopCore final : public Service {
   std::uint64_t next_sched_id_ = 0;
   std::unordered_map<MemberId, MemberShare> told_limits_;
   DayUsage day_usage_;
+  std::unordered_set<JobId> queue_listeners_;  // Requests that wait and want to hear of it.
+  Instant queue_told_at_{};
   std::uint64_t seed_state_ = 0;
   bool stopping_ = false;
   bool models_changed_ = true;
@@ -252,21 +263,6 @@ class LoopCore final : public Service {
   std::vector<std::pair<std::shared_ptr<GenerationSink>, GenerationEvent>> deliveries_;
   std::FILE* event_log_ = nullptr;
   std::string event_log_buffer_;
-
-  Counter* device_restarts_ = nullptr;
-  Counter* text_restarts_ = nullptr;
-  Counter* prompt_tokens_metric_ = nullptr;
-  Counter* cached_tokens_metric_ = nullptr;
-  Counter* output_tokens_metric_ = nullptr;
-  Gauge* waiting_metric_ = nullptr;
-  Gauge* running_metric_ = nullptr;
-  Histogram* step_seconds_ = nullptr;
-  Histogram* sampling_seconds_ = nullptr;
-  Histogram* idle_seconds_ = nullptr;
-  Histogram* queue_seconds_ = nullptr;
-  Histogram* first_token_seconds_ = nullptr;
-  Histogram* token_seconds_ = nullptr;
-  Histogram* request_seconds_ = nullptr;
 
   // Of the prober's thread: files to be opened.
   std::mutex probe_mutex_;

@@ -62,7 +62,7 @@ void LoopCore::device_lost(const std::string& why) {
            {{"why", why}, {"running", scheduler_.running()}});
   device_.reset();
   keep_costs();  // The model is loaded anew with what was learnt, not with what was first measured.
-  device_restarts_->add();
+  metrics_.device_restarts.add();
   sent_runs_.clear();
   models_changed_ = true;
   events_.emplace_back(sched::DeviceLost{kDevice});
@@ -215,9 +215,9 @@ void LoopCore::handle(worker::RunDone message) {
   if (!sent_runs_.empty()) sent_runs_.front().since = now();
   device_restart_.quick_deaths = 0;  // It did some work: its next death is not a broken start.
   models_[sent.model].watch.observe(sent.tokens, ran.device);
-  step_seconds_->observe(in_seconds(ran.device));
-  if (ran.idle.count() > 0) idle_seconds_->observe(in_seconds(ran.idle));
-  sampling_seconds_->observe(in_seconds(ran.sampling));
+  metrics_.step_seconds.observe(in_seconds(ran.device));
+  if (ran.idle.count() > 0) metrics_.idle_seconds.observe(in_seconds(ran.idle));
+  metrics_.sampling_seconds.observe(in_seconds(ran.sampling));
 
   auto& done = event_items_.emplace_back();
   for (std::size_t i = 0; i < ran.items.size(); ++i) {
@@ -312,6 +312,7 @@ void LoopCore::perform(const sched::OpenSequence& action) {
   models_[action.model.value].seq_owner[action.seq.value] = action.job;
   if (!request.first_run_at) {
     request.first_run_at = now();
+    waits_no_more(request);
     request.usage.cached_tokens = std::min(action.from_tokens, request.prompt_tokens);
   }
   accept(request);

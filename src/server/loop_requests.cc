@@ -201,6 +201,7 @@ void LoopCore::schedule(Request& request) {
     request.output_max = pool - request.prompt_tokens;
   }
   tell_limits(request.generation.member);
+  if (request.generation.queue_events) queue_told_at_ = {};  // It hears at once.
   for (std::uint32_t i = 0; i < request.choices.size(); ++i) {
     Choice& choice = request.choices[i];
     choice.sched = JobId{++next_sched_id_};
@@ -231,7 +232,7 @@ void LoopCore::accept(Request& request) {
   request.accepted = true;
   const ModelState& model = models_[request.model];
   tell(request, Accepted{model.entry.name});
-  prompt_tokens_metric_->add(request.prompt_tokens);
+  metrics_.prompt_tokens.add(request.prompt_tokens);
   if (!request.generation.echo) return;
   for (std::uint32_t i = 0; i < request.choices.size(); ++i) {
     std::string text;
@@ -336,16 +337,16 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   store::UsageRow row = request.usage_row(at, model);
   row.outcome = outcome;
   row.reason = code;
-  request_seconds_->observe(in_seconds(row.clocks.total));
+  metrics_.request_seconds.observe(in_seconds(row.clocks.total));
   if (row.clocks.first_token.count() >= 0)
-    first_token_seconds_->observe(in_seconds(row.clocks.first_token));
+    metrics_.first_token_seconds.observe(in_seconds(row.clocks.first_token));
   if (row.clocks.queue_wait.count() >= 0)
-    queue_seconds_->observe(in_seconds(row.clocks.queue_wait));
+    metrics_.queue_seconds.observe(in_seconds(row.clocks.queue_wait));
   if (row.output_tokens > 1) {
-    token_seconds_->observe(in_seconds(row.clocks.inference) / (row.output_tokens - 1));
+    metrics_.token_seconds.observe(in_seconds(row.clocks.inference) / (row.output_tokens - 1));
   }
-  output_tokens_metric_->add(request.usage.output_tokens);
-  cached_tokens_metric_->add(request.usage.cached_tokens);
+  metrics_.output_tokens.add(request.usage.output_tokens);
+  metrics_.cached_tokens.add(request.usage.cached_tokens);
   request.usage.prompt_tokens = request.prompt_tokens;
   tell(request, Ended{request.usage, std::move(error), std::move(code), retry_after});
   {
@@ -358,6 +359,7 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
     done_choices_.erase(choice.sched);
     if (choice.sched.value != 0) ended.jobs.push_back(choice.sched);
   }
+  waits_no_more(request);
   requests_.erase(it);
 }
 

@@ -33,6 +33,7 @@ class Collector final : public GenerationSink {
       ++deltas;
       if (on_delta) on_delta(deltas);
     }
+    if (auto* told = std::get_if<QueueNews>(&event)) news.push_back(std::move(*told));
     if (auto* end = std::get_if<Ended>(&event)) ended = std::move(*end);
     changed_.notify_all();
   }
@@ -52,6 +53,7 @@ class Collector final : public GenerationSink {
   std::map<std::uint32_t, Finish> finish;
   std::size_t logprobs = 0;
   int deltas = 0;
+  std::vector<QueueNews> news;
   std::optional<Ended> ended;
   std::function<void(int)> on_delta;
 
@@ -393,6 +395,32 @@ TEST_F(LoopTest, WhoUsedAllOfADayIsToldWhenToComeAgain) {
   const auto other = ask_as({.id = MemberId{2}, .name = "ben", .limits = {.tokens_a_day = 1000}});
   ASSERT_TRUE(other->wait());
   EXPECT_FALSE(other->ended->error);
+}
+
+TEST_F(LoopTest, AStreamThatAsksHearsWhereItStands) {
+  options.scheduler.running_max = 1;
+  start();
+  const auto first = std::make_shared<Collector>(), deaf = std::make_shared<Collector>(),
+             last = std::make_shared<Collector>();
+  first->on_delta = [&](int count) {
+    if (count != 1) return;
+    service->submit(generation("me too", 5), deaf);
+    Generation g = generation("and me", 5);
+    g.queue_events = true;
+    service->submit(std::move(g), last);
+  };
+  service->submit(generation("hello", 1000), first);
+  ASSERT_TRUE(first->wait() && deaf->wait() && last->wait());
+  EXPECT_TRUE(deaf->news.empty());
+  EXPECT_FALSE(last->ended->error);
+  EXPECT_EQ(last->texts.size(), 1U);
+  ASSERT_FALSE(last->news.empty());
+  EXPECT_EQ(last->news[0].position, 1U);
+  EXPECT_EQ(last->news[0].reason, "waiting for memory");
+  for (std::size_t i = 1; i < last->news.size(); ++i)
+    EXPECT_LE(last->news[i].position, last->news[i - 1].position);
+  service.reset();
+  EXPECT_NE(metrics.text().find("lares_queue_estimate_error_seconds_count 1"), std::string::npos);
 }
 
 TEST_F(LoopTest, AfterItStoppedEverythingIsTurnedAway) {

@@ -75,7 +75,7 @@ void LoopCore::read_text() {
 void LoopCore::text_lost(const std::string& why) {
   log_warn("the text worker ended; starting it again", {{"why", why}});
   text_.reset();
-  text_restarts_->add();
+  metrics_.text_restarts.add();
   const auto gone = [this](const TextJob& job) { return !requests_.contains(job.id); };
   std::erase_if(text_queue_, gone);
   if (!text_queue_.empty()) {

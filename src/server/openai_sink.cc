@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "server/queue.h"
 
 namespace lares::server {
 
@@ -55,6 +56,7 @@ void OpenAiSink::handle(GenerationEvent& event) {
   if (!answer_) return;
   if (const auto* accept = std::get_if<Accepted>(&event)) return accepted(accept->model);
   if (const auto* text = std::get_if<TextDelta>(&event)) return delta(*text);
+  if (const auto* news = std::get_if<QueueNews>(&event)) return queued(*news);
   ended(std::get<Ended>(event));
 }
 
@@ -66,7 +68,17 @@ void OpenAiSink::accepted(const std::string& model) {
     return;
   }
   stream_reply_.emplace(head_);
-  answer_->begin_stream("text/event-stream");
+  begin_stream();
+}
+
+void OpenAiSink::begin_stream() {
+  if (!std::exchange(streaming_, true)) answer_->begin_stream("text/event-stream");
+}
+
+void OpenAiSink::queued(const QueueNews& news) {
+  if (!stream_) return;
+  begin_stream();
+  answer_->send(queue_event(news));
 }
 
 void OpenAiSink::delta(const TextDelta& delta) {
@@ -81,7 +93,7 @@ void OpenAiSink::ended(const Ended& ended) {
   const auto answer = std::exchange(answer_, nullptr);
   if (ended.error) {
     const ApiError error = api_error(ended);
-    if (!stream_reply_) return answer->fail(error);
+    if (!streaming_) return answer->fail(error);
     std::string out;
     StreamReply::append_error(out, error);
     answer->send(std::move(out));

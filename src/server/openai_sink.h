@@ -28,14 +28,17 @@ class OpenAiSink final : public GenerationSink {
 
  private:
   void handle(GenerationEvent& event);
+  void queued(const QueueNews& news);
   void accepted(const std::string& model);
+  void begin_stream();
   void delta(const TextDelta& delta);
   void ended(const Ended& ended);
 
   std::shared_ptr<Answer> answer_;  // Until ended.
   const bool stream_;
   ReplyHead head_;
-  std::optional<StreamReply> stream_reply_;  // Once the stream's head was sent.
+  bool streaming_ = false;  // The stream's head was sent.
+  std::optional<StreamReply> stream_reply_;
   std::optional<WholeReply> whole_reply_;
 
   std::mutex mutex_;

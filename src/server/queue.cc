@@ -37,4 +37,10 @@ std::string queue_json(const std::vector<QueueEntry>& entries, MemberId caller, 
                      own, others_waiting, others_running);
 }
 
+std::string queue_event(const QueueNews& news) {
+  return fmt::format(
+      "event: queue\ndata: {{\"position\":{},\"reason\":{},\"estimate_s\":{:.3f}}}\n\n",
+      news.position, json_quoted(news.reason), in_seconds(news.estimate));
+}
+
 }  // namespace lares::server

@@ -1,4 +1,4 @@
-// Who waits for what: the loop's answer to GET /v1/queue.
+// Who waits for what: the loop's answer to GET /v1/queue, and to streams that ask for it.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/types.h"
+#include "server/generation.h"
 
 namespace lares::server {
 
@@ -23,5 +24,8 @@ struct QueueEntry {
 
 // The caller's own entries whole, the others as counts; an admin sees all whole.
 std::string queue_json(const std::vector<QueueEntry>& entries, MemberId caller, bool admin);
+
+// The same as an event of a stream: `event: queue`.
+std::string queue_event(const QueueNews& news);
 
 }  // namespace lares::server

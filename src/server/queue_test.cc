@@ -53,6 +53,19 @@ TEST(WorkHeaders, ATaskIsTheSameForTheSameNameAndNeverNone) {
   EXPECT_EQ(none.task, TaskId{});
 }
 
+TEST(WorkHeaders, EventsOfTheQueueAndNoOthers) {
+  EXPECT_FALSE(*wants_queue_events(request("accept", "*/*")));
+  EXPECT_TRUE(*wants_queue_events(request("x-lares-events", "queue")));
+  EXPECT_EQ(wants_queue_events(request("x-lares-events", "weather")).error().error_code,
+            "events_unknown");
+}
+
+TEST(QueueEvent, IsAnEventOfItsOwnName) {
+  EXPECT_EQ(queue_event({2, "behind 2 of your own", std::chrono::milliseconds(1500)}),
+            "event: queue\ndata: {\"position\":2,\"reason\":\"behind 2 of your own\","
+            "\"estimate_s\":1.500}\n\n");
+}
+
 TEST(WorkHeaders, NamesBeyondTheirLimitAreRefused) {
   Generation g;
   const std::string longest(128, 'x');

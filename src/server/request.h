@@ -81,6 +81,10 @@ struct Request {
   Usage usage;
   Duration device{};
 
+  // Of a request that wants to hear where it stands: what it heard last, and its first estimate.
+  std::optional<QueueNews> told_queue{};
+  std::optional<Duration> first_estimate{};
+
   // Moments on the loop's clock; nothing = not reached.
   Instant accepted_at;
   std::int64_t accepted_unix_ms = 0;

@@ -253,6 +253,9 @@ void Routes::generate(OpenAiForm form, const std::shared_ptr<Answer>& answer) {
   parsed->generation.cls = std::move(*cls);
   if (auto read = read_work_headers(answer->request(), parsed->generation); !read)
     return answer->fail(read.error());
+  const auto events = wants_queue_events(answer->request());
+  if (!events) return answer->fail(events.error());
+  parsed->generation.queue_events = *events && parsed->stream;
   ReplyHead head;
   head.created = options_.unix_seconds();
   head.fingerprint = options_.fingerprint;

@@ -29,4 +29,14 @@ tl::expected<void, ApiError> read_work_headers(const HttpRequest& request, Gener
   return {};
 }
 
+tl::expected<bool, ApiError> wants_queue_events(const HttpRequest& request) {
+  const std::string_view events = request.header("x-lares-events");
+  if (events.empty() || events == "queue") return !events.empty();
+  ApiError error;
+  error.code = Code::Invalid;
+  error.error_code = "events_unknown";
+  error.message = "X-Lares-Events may be `queue` and nothing else";
+  return tl::unexpected(std::move(error));
+}
+
 }  // namespace lares::server

@@ -2,8 +2,8 @@
 //
 //   X-Lares-Task: ID         groups an agent's calls; within a member tasks share fairly
 //   X-Lares-Supersede: KEY   cancels the member's older requests with that key (a longer prefix
-//   typed,
-//                            a voice command spoken over)
+//                            typed, a voice command spoken over)
+//   X-Lares-Events: queue    a stream hears where it stands while it waits
 #pragma once
 
 #include <tl/expected.hpp>
@@ -14,7 +14,10 @@
 
 namespace lares::server {
 
-// Stable codes: `task_too_long`, `supersede_too_long`.
+// Task and Supersede. Stable codes: `task_too_long`, `supersede_too_long`.
 tl::expected<void, ApiError> read_work_headers(const HttpRequest& request, Generation& generation);
+
+// Events; of no effect where nothing is streamed. Stable code: `events_unknown`.
+tl::expected<bool, ApiError> wants_queue_events(const HttpRequest& request);
 
 }  // namespace lares::server

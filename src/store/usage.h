@@ -90,7 +90,8 @@ class UsageLedger {
   virtual Result<> record(const std::vector<UsageRow>& rows) = 0;
   // Of everybody, or of one member alone.
   virtual Result<std::vector<UsageSum>> sum(UsageBy by, std::optional<MemberId> of) = 0;
-  // What members used since then, oldest first: a sum for each quarter of an hour, at its beginning.
+  // What members used since then, oldest first: a sum for each quarter of an hour, at its
+  // beginning.
   virtual Result<std::vector<PastUse>> used_since(std::int64_t unix_ms) = 0;
   Result<std::vector<UsageSum>> sum(UsageBy by) { return sum(by, std::nullopt); }
 };

@@ -150,6 +150,7 @@ class Stream:
         self.done = False
         self.id = ""
         self.logprobs = []
+        self.queue = []  # Where it stood while it waited.
         self.chunks = 0
 
 
@@ -178,6 +179,9 @@ async def stream(server, body, on_chunk=None, path="/v1/chat/completions", heade
                 result.done = True
                 break
             event = json.loads(data)
+            if "position" in event:
+                result.queue.append(event)
+                continue
             if "error" in event:
                 result.error = event["error"]
                 continue

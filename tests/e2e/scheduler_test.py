@@ -41,6 +41,27 @@ class Queue(unittest.TestCase):
             self.assertTrue(all(j["estimate_s"] >= 0 and j["waited_s"] >= 0 for j in jobs[1:]))
             self.assertEqual(self.queue(server)["jobs"], [])
 
+    def test_a_stream_that_asks_hears_where_it_stands(self):
+        with Server("--sequences", "1") as server:
+            async def both():
+                started = asyncio.Event()
+
+                def begin(got):
+                    if got.chunks == 5:
+                        started.set()
+
+                first = asyncio.create_task(stream(server, story(200), begin))
+                await started.wait()
+                asks = await stream(server, story(5), headers={"X-Lares-Events": "queue"})
+                return await first, asks
+            first, asks = asyncio.run(both())
+            self.assertTrue(first.done and asks.done and not first.queue)
+            self.assertEqual((asks.queue[0]["position"], asks.queue[0]["reason"]), (0, "waiting for memory"))
+            self.assertTrue(asks.queue[0]["estimate_s"] >= 0)
+            self.assertEqual(asks.chunks > 0, True)
+            status, _, text = server.request("POST", "/v1/chat/completions", story(5), {"X-Lares-Events": "weather"})
+            self.assertEqual((status, json.loads(text)["error"]["code"]), (400, "events_unknown"))
+
     def test_a_newer_request_takes_the_place_of_the_older_one(self):
         with Server() as server:
             headers = {"X-Lares-Supersede": "kitchen"}
