@@ -40,11 +40,12 @@ constexpr std::string_view kHelp =
     "running,\n"
     "                   output_expected, admit_every, prompts_apart, reserve_tokens, cost.\n"
     "  --json OUT, --csv OUT, --svg OUT   The figures, and served cost over time.\n"
-    "  --check          Assert the scheduler's invariants after every step.\n";
+    "  --check          Assert the scheduler's invariants after every step.\n"
+    "  --estimates      Ask how long each job will wait, and say how far off that was.\n";
 
-constexpr std::array<std::string_view, 14> kFlags{
-    "--trace", "--scenario", "--device", "--data", "--policy", "--repeat", "--rate",
-    "--seed",  "--set",      "--json",   "--csv",  "--svg",    "--check",  "--help"};
+constexpr std::array<std::string_view, 15> kFlags{
+    "--trace", "--scenario", "--device", "--data", "--policy", "--repeat",    "--rate", "--seed",
+    "--set",   "--json",     "--csv",    "--svg",  "--check",  "--estimates", "--help"};
 
 using Flags = std::multimap<std::string, std::string>;
 
@@ -57,7 +58,7 @@ Result<Flags> parse(std::span<const std::string> arguments) {
       return fail(Code::Invalid,
                   fmt::format("there is no flag `{}`.{}", name, suggestion(name, kFlags)));
     }
-    if (name == "--check" || name == "--help") {
+    if (name == "--check" || name == "--help" || name == "--estimates") {
       flags.emplace(name, "");
     } else if (equals != std::string::npos) {
       flags.emplace(name, arguments[i].substr(equals + 1));
@@ -171,6 +172,7 @@ Result<> run(const Flags& flags) {
                      : TRY(sim::find_device(name));
   sim::SimulateOptions options;
   options.check = flags.contains("--check");
+  options.estimates = flags.contains("--estimates");
   options.scheduler.classes = sched::household_classes();
   if (flags.contains("--trace")) {
     // A trace knows no classes: one without targets, in which nothing is ever overdue.

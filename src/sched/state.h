@@ -142,7 +142,6 @@ struct Scheduler::State {
   [[nodiscard]] Duration stream_slack(const Job& job, Instant start) const;
   [[nodiscard]] Rank stream_rank(Slot slot, Instant start) const;
   void find_oldest();
-  [[nodiscard]] bool has_room(const Model& model, const Job& job) const;  // queue_view.cc
   void collect_claims(const Model& model);
   [[nodiscard]] Duration least_slack(DeviceId device, Instant start) const;
   void order_models(const Device& device);

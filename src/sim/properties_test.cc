@@ -183,6 +183,22 @@ RC_GTEST_PROP(Lares, IdlenessEarnsNoCredit, ()) {
   RC_ASSERT(done[1] / done[0] > 0.75 && done[1] / done[0] < 1.35);
 }
 
+// What each member was served up to a moment: prompts at admission; outputs, evenly between first
+// and last.
+std::array<double, kMembers> served_until(const Simulation& run, Duration until) {
+  std::array<double, kMembers> served{};
+  for (const JobRecord& job : run.jobs) {
+    if (job.started < Duration{} || job.started > until) continue;
+    const double length = static_cast<double>((job.end - job.first_output).count());
+    const double part =
+        job.end <= until ? 1
+                         : std::max(0.0, static_cast<double>((until - job.first_output).count()) /
+                                             std::max(length, 1.0));
+    served[job.member] += job.prompt + 2.0 * part * job.output;
+  }
+  return served;
+}
+
 // Theorem 4.4 of the VTC paper: while two clients both have a backlog, what they were served in any
 // interval differs by at most 2 max(w_p L_input, w_q M).
 RC_GTEST_PROP(Vtc, KeepsItsBound, ()) {
@@ -220,20 +236,65 @@ RC_GTEST_PROP(Vtc, KeepsItsBound, ()) {
     last_start[job.member] = std::max(last_start[job.member], job.started);
   }
   backlogged = std::min(last_start[0], last_start[1]);
-  // Served up to then: prompts at admission; outputs, evenly between first and last.
-  std::array<double, 2> served{};
-  for (const JobRecord& job : run.jobs) {
-    if (job.started > backlogged) continue;
-    const double length = static_cast<double>((job.end - job.first_output).count());
-    const double part =
-        job.end <= backlogged
-            ? 1
-            : std::max(0.0, static_cast<double>((backlogged - job.first_output).count()) /
-                                std::max(length, 1.0));
-    served[job.member] += job.prompt + 2.0 * part * job.output;
-  }
+  const auto served = served_until(run, backlogged);
   const double bound = 2.0 * std::max<double>(longest_input, 2.0 * pool);
   RC_ASSERT(std::abs(served[0] - served[1]) <= bound);
+}
+
+// Two members exchange equal requests: nobody is served otherwise by more than the bound above.
+RC_GTEST_PROP(Vtc, ExchangingEqualRequestsChangesLittle, ()) {
+  const std::uint32_t pool = *rc::gen::inRange<std::uint32_t>(40, 200) * 16;
+  SimulatedDevice device = *find_device("two-core-0.1b");
+  device.limits = {.pool_tokens = pool + 256 * 16,
+                   .context = 4096,
+                   .sequences = 256,
+                   .batch_tokens = 65536,
+                   .cut_anywhere = false};
+  device.batching = {.admit_every = 4, .reserve_tokens = pool};
+  std::vector<Source> sources = random_sources();
+  for (Source& s : sources) {
+    s.cls = 0;
+    s.prompt = std::min(s.prompt, 300U);
+  }
+  Workload workload =
+      generate("random", sources, seconds(8), *rc::gen::inRange<std::uint64_t>(0, 1000));
+  if (workload.arrivals.size() > 80) workload.arrivals.resize(80);
+  RC_PRE(workload.arrivals.size() >= 2);
+  Arrival& first = workload.arrivals[*rc::gen::inRange<std::size_t>(0, workload.arrivals.size())];
+  Arrival& second = workload.arrivals[*rc::gen::inRange<std::size_t>(0, workload.arrivals.size())];
+  second.prompt = first.prompt;
+  second.output = second.output_max = first.output = first.output_max;
+  std::swap(first.member, second.member);
+  const Workload swapped = workload;
+  std::swap(first.member, second.member);
+  const Simulation one = *simulate(workload, device, options_of("vtc"));
+  const Simulation two = *simulate(swapped, device, options_of("vtc"));
+  std::uint32_t longest_input = 0;
+  for (const Arrival& a : workload.arrivals) longest_input = std::max(longest_input, a.prompt);
+  const double bound = 2.0 * std::max<double>(longest_input, 2.0 * pool);
+  for (int part = 1; part < 8; ++part) {
+    const auto before = served_until(one, one.length * part / 8);
+    const auto after = served_until(two, one.length * part / 8);
+    for (std::size_t m = 0; m < kMembers; ++m) RC_ASSERT(std::abs(before[m] - after[m]) <= bound);
+  }
+}
+
+// Two members change places: not one moment differs, for it does not matter who asks, only what.
+RC_GTEST_PROP(EveryPolicy, DoesNotCareWhoIsWho, ()) {
+  Workload workload = random_workload();
+  // Ties go to who came first; arrivals at one moment would change places.
+  for (std::size_t i = 0; i < workload.arrivals.size(); ++i) workload.arrivals[i].at += Duration(i);
+  Workload swapped = workload;
+  for (Arrival& a : swapped.arrivals) a.member = a.member < 2 ? 1 - a.member : a.member;
+  SimulateOptions options =
+      options_of(*rc::gen::element<std::string>("lares", "fifo", "orca", "sarathi", "vtc"));
+  options.check = false;  // Others check.
+  const Simulation one = *simulate(workload, roomy(), options);
+  const Simulation two = *simulate(swapped, roomy(), options);
+  for (std::size_t i = 0; i < one.jobs.size(); ++i) {
+    RC_ASSERT(one.jobs[i].first_output == two.jobs[i].first_output);
+    RC_ASSERT(one.jobs[i].end == two.jobs[i].end);
+  }
 }
 
 }  // namespace

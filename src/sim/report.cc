@@ -118,6 +118,14 @@ std::string to_table(std::span<const Summary> summaries) {
         s.service_difference.average, s.service_difference.largest, s.jain);
   }
   for (const Summary& s : summaries) {
+    if (s.told_wait_s.p99 == 0) continue;
+    out += fmt::format(
+        "{:<18} told how long they wait: waited p50 {:.2f} s p99 {:.2f} s, off by p50 {:.2f} s p99 "
+        "{:.2f} s\n",
+        s.policy, s.told_wait_s.p50, s.told_wait_s.p99, s.estimate_error_s.p50,
+        s.estimate_error_s.p99);
+  }
+  for (const Summary& s : summaries) {
     if (s.classes.size() < 2) continue;
     for (const ClassSummary& c : s.classes) {
       out += fmt::format(

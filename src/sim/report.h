@@ -39,6 +39,8 @@ struct Summary {
   Quantiles first_token_s, completion_s;
   double gap_p50_s = 0, gap_p99_s = 0, gap_p999_s = 0;
   double longest_wait_s = 0, longest_step_s = 0, busy = 0;  // busy: part of the time.
+  // Of jobs that were told how long they would wait: how long they did, and how far off that was.
+  Quantiles told_wait_s, estimate_error_s;
   std::uint64_t requests = 0, rejected = 0, events = 0, steps = 0;
   std::vector<MemberSummary> members;
   std::vector<ClassSummary> classes;

@@ -14,11 +14,12 @@ namespace {
 class World {
  public:
   World(const Workload& workload, const SimulatedDevice& device, sched::Scheduler scheduler,
-        bool check)
+        const SimulateOptions& options)
       : workload_(workload),
         device_(device),
         scheduler_(std::move(scheduler)),
-        check_(check),
+        check_(options.check),
+        estimates_(options.estimates),
         cells_(workload.arrivals.size()),
         last_output_(workload.arrivals.size()) {
     result_.jobs.reserve(workload.arrivals.size());
@@ -43,6 +44,7 @@ class World {
       } else {
         now_ = std::max(now_, arrival);
         arrive();
+        if (estimates_) ask_how_long();
       }
     }
     return std::move(result_);
@@ -77,6 +79,14 @@ class World {
                                           a.output_max,
                                           {}});
     ++next_;
+  }
+
+  // As a client would that has just sent the latest job.
+  void ask_how_long() {
+    decide();
+    for (const sched::Scheduler::Place& place : scheduler_.queue()) {
+      if (place.job.value + 1 == next_) result_.jobs[place.job.value].estimate = place.estimate;
+    }
   }
 
   // The oldest run is done.
@@ -154,7 +164,7 @@ class World {
   const Workload& workload_;
   const SimulatedDevice& device_;
   Scheduler scheduler_;
-  bool check_;
+  bool check_, estimates_;
   Simulation result_;
   Duration now_{};
   std::size_t next_ = 0;
@@ -203,7 +213,7 @@ Result<Simulation> simulate(const Workload& workload, const SimulatedDevice& dev
       on.limits.pool_tokens += on.limits.sequences * sched::kBlockTokens;
   }
   auto scheduler = TRY(sched::Scheduler::create(scheduler_options));
-  Simulation result = World(workload, on, std::move(scheduler), options.check).run();
+  Simulation result = World(workload, on, std::move(scheduler), options).run();
   result.policy = scheduler_options.policy;
   return result;
 }

@@ -35,6 +35,8 @@ struct JobRecord {
   Duration started = Duration(-1);  // First token of its prompt given to the device.
   Duration first_output = Duration(-1), end = Duration(-1);  // < 0: never.
   Duration longest_gap{};
+  // What the queue said of it when it came, until its start; < 0: it did not wait, or nobody asked.
+  Duration estimate = Duration(-1);
   std::int64_t device_ns = 0;  // Charged.
   std::uint32_t member = 0, cls = 0, prompt = 0, output = 0;
   bool rejected = false;
@@ -64,6 +66,7 @@ struct Simulation {
 struct SimulateOptions {
   sched::Options scheduler;
   bool check = false;  // Asserts the scheduler's invariants after every step.
+  bool estimates = false;  // Asks for every job that waits how long it will: slow.
 };
 
 // Errors: as Scheduler::create.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "core/text.h"
 #include "sim/report.h"
@@ -67,6 +68,17 @@ void add_classes(Summary& summary, const Simulation& simulation,
   }
 }
 
+void add_estimates(Summary& summary, const Simulation& simulation) {
+  std::vector<double> waits, errors;
+  for (const JobRecord& j : simulation.jobs) {
+    if (j.estimate < Duration{} || j.started < Duration{}) continue;
+    waits.push_back(in_seconds(j.started - j.arrival));
+    errors.push_back(std::abs(in_seconds(j.started - j.arrival - j.estimate)));
+  }
+  summary.told_wait_s = quantiles(waits);
+  summary.estimate_error_s = quantiles(errors);
+}
+
 }  // namespace
 
 Summary summarise(const Simulation& simulation, const Workload& workload,
@@ -104,6 +116,7 @@ Summary summarise(const Simulation& simulation, const Workload& workload,
   summary.events = simulation.events;
   summary.steps = simulation.steps;
   add_classes(summary, simulation, classes);
+  add_estimates(summary, simulation);
   return summary;
 }
 
