@@ -38,6 +38,16 @@ enum class EndCause : std::uint8_t { Finished, Cancelled, Failed };
 struct ModelReady { ModelId model; DeviceId device; ModelLimits limits; CostTable cost{}; };
 struct ModelFailed { ModelId model; };   // Not loadable: its jobs are rejected, later ones too.
 struct ModelForgotten { ModelId model; };  // Not resident any more; the next job loads it again.
+// What holding a model takes, as far as is known; without it, nothing. Told again on change.
+struct ModelNeed {
+  ModelId model; DeviceId device;
+  Bytes bytes;                      // Weights, pool and buffers.
+  Duration reload{};                // How long loading takes.
+  Duration keep = Duration::max();  // Leaves when unused for so long; max = only for room.
+  bool pinned = false;              // Never taken off.
+  bool wanted = false;              // To be loaded though no job waits, if there is room.
+};
+struct DeviceMemory { DeviceId device; Bytes budget; };  // For models; 0 = no limit.
 struct DeviceLost { DeviceId device; };  // Its worker died: nothing is resident, nothing computed.
 struct MemberChanged { MemberId member; MemberLimits limits; };  // Without it, the defaults.
 struct Submitted {
@@ -52,14 +62,16 @@ struct Ended {
   std::span<const std::uint64_t> blocks; // Prefix keys of prompt and output, for reuse.
 };
 struct Stepped { DeviceId device; RunId run; Duration took; std::span<const ItemDone> items; };
-using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, DeviceLost, MemberChanged,
-                           Submitted, Ended, Stepped>;
+using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, ModelNeed, DeviceMemory,
+                           DeviceLost, MemberChanged, Submitted, Ended, Stepped>;
 
 // Actions, to be performed in this order.
 enum class Reason : std::uint8_t {
   QueueFull, ModelFailed, NeverFits, FailedRepeatedly, MemberQueueFull
 };
 struct LoadModel { DeviceId device; ModelId model; };  // Answered by ModelReady or ModelFailed.
+// Its sequences are forgotten, and no run of it is unanswered.
+struct UnloadModel { DeviceId device; ModelId model; };
 struct OpenSequence {                   // The job's tokens so far, prompt and output.
   DeviceId device; ModelId model; JobId job; SeqId seq;
   SeqId from; std::uint32_t from_tokens = 0;  // Take that many from there; 0 = compute all.
@@ -70,7 +82,8 @@ struct RunStep {                        // Answered by Stepped.
 };
 struct DropSequence { DeviceId device; ModelId model; SeqId seq; };
 struct Reject { JobId job; Reason reason = Reason::QueueFull; };
-using Action = std::variant<LoadModel, OpenSequence, RunStep, DropSequence, Reject>;
+using Action =
+    std::variant<LoadModel, UnloadModel, OpenSequence, RunStep, DropSequence, Reject>;
 // clang-format on
 
 struct StepItem {

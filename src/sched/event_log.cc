@@ -38,6 +38,14 @@ void write(std::string& out, const ModelFailed& e) {
 void write(std::string& out, const ModelForgotten& e) {
   line(out, "+ model-forgotten model={}", e.model.value);
 }
+void write(std::string& out, const ModelNeed& e) {
+  line(out, "+ need model={} device={} bytes={} reload={} keep={} pinned={} wanted={}",
+       e.model.value, e.device.value, e.bytes.count, e.reload.count(), e.keep.count(),
+       e.pinned ? 1 : 0, e.wanted ? 1 : 0);
+}
+void write(std::string& out, const DeviceMemory& e) {
+  line(out, "+ memory device={} budget={}", e.device.value, e.budget.count);
+}
 void write(std::string& out, const DeviceLost& e) {
   line(out, "+ lost device={}", e.device.value);
 }
@@ -70,6 +78,9 @@ void write_actions(std::string& out, const Decision& decision) {
     const Decision& decision;
     void operator()(const LoadModel& a) const {
       line(out, "- load device={} model={}", a.device.value, a.model.value);
+    }
+    void operator()(const UnloadModel& a) const {
+      line(out, "- unload device={} model={}", a.device.value, a.model.value);
     }
     void operator()(const OpenSequence& a) const {
       line(out, "- open device={} model={} job={} seq={} from={} tokens={}", a.device.value,
@@ -196,6 +207,17 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
   }
   if (kind == "model-failed") return ModelFailed{ModelId{u32("model")}};
   if (kind == "model-forgotten") return ModelForgotten{ModelId{u32("model")}};
+  if (kind == "need") {
+    return ModelNeed{.model = ModelId{u32("model")},
+                     .device = DeviceId{u32("device")},
+                     .bytes = Bytes{f.number<std::int64_t>("bytes")},
+                     .reload = Duration(f.number<Duration::rep>("reload")),
+                     .keep = Duration(f.number<Duration::rep>("keep")),
+                     .pinned = u32("pinned") != 0,
+                     .wanted = u32("wanted") != 0};
+  }
+  if (kind == "memory")
+    return DeviceMemory{DeviceId{u32("device")}, Bytes{f.number<std::int64_t>("budget")}};
   if (kind == "lost") return DeviceLost{DeviceId{u32("device")}};
   if (kind == "member") {
     return MemberChanged{MemberId{u32("member")}, {u32("weight"), u32("running"), u32("waiting")}};

@@ -91,7 +91,7 @@ void Scheduler::step(Instant now, std::span<const Event> events, Decision& out) 
   for (const Event& event : events) {
     std::visit([&](const auto& e) { state_->on(e, out); }, event);
   }
-  state_->request_loads(out);
+  state_->settle_residency(out);
   for (Device& device : state_->devices) state_->plan(device, out);
 }
 
@@ -152,6 +152,8 @@ void Scheduler::State::on(const ModelReady& event, Decision& out) {
   m.device = event.device;
   m.limits = event.limits;
   m.at = Model::At::Ready;
+  m.ready_at = m.used_at = now;
+  look_at_models = true;
   m.pool.emplace(event.limits.pool_tokens, event.limits.sequences);
   m.cache_budget = std::min(kCacheFirst, options.cache_tokens);
   m.cost = event.cost;
@@ -168,6 +170,7 @@ void Scheduler::State::on(const ModelFailed& event, Decision& out) {
   Model& m = model(event.model);
   forget_sequences(m);
   m.at = Model::At::Failed;
+  look_at_models = true;
   for (const Slot s : jobs.all_waiting()) {
     if (jobs[s].model == m.id) reject(s, Reason::ModelFailed, out);
   }
@@ -177,7 +180,7 @@ void Scheduler::State::on(const ModelForgotten& event, Decision& /*out*/) {
   Model& m = model(event.model);
   forget_sequences(m);
   m.at = Model::At::Absent;
-  look_for_loads = true;
+  look_at_models = true;
 }
 
 void Scheduler::State::on(const DeviceLost& event, Decision& out) {
@@ -195,9 +198,11 @@ void Scheduler::State::on(const DeviceLost& event, Decision& out) {
   for (Model& m : models) {
     if (m.device != event.device || m.at == Model::At::Failed) continue;
     forget_sequences(m);
+    // It was used a moment ago, and likely will be.
+    m.wanted |= m.at == Model::At::Ready || m.at == Model::At::Loading;
     m.at = Model::At::Absent;
   }
-  look_for_loads = true;
+  look_at_models = true;
   for (const Slot s : jobs.all_waiting()) {
     if (jobs[s].losses >= options.losses_max) reject(s, Reason::FailedRepeatedly, out);
   }
@@ -207,17 +212,6 @@ void Scheduler::State::forget_sequences(Model& m) {
   if (!m.pool) return;
   while (!m.running.empty()) step_back(m, m.running.back());
   m.pool->drop_all();
-}
-
-void Scheduler::State::request_loads(Decision& out) {
-  if (!look_for_loads) return;
-  look_for_loads = false;
-  for (const Slot s : jobs.all_waiting()) {
-    Model& m = model(jobs[s].model);
-    if (m.at != Model::At::Absent) continue;
-    m.at = Model::At::Loading;
-    out.actions.emplace_back(LoadModel{m.device, m.id});
-  }
 }
 
 void Scheduler::State::check_model(const Model& m) const {
@@ -265,6 +259,7 @@ void Scheduler::check() const {
   const State& s = *state_;
   s.jobs.check();
   s.check_accounts();
+  s.check_residency();
   std::uint32_t running = 0;
   for (const Model& m : s.models) {
     running += static_cast<std::uint32_t>(m.running.size());

@@ -58,7 +58,8 @@ void Scheduler::State::on(const Submitted& event, Decision& out) {
   job.output_max = event.output_max;
   job.keys.assign(event.blocks.begin(), event.blocks.end());
   jobs.wait(slot);
-  if (m.at == Model::At::Absent) look_for_loads = true;
+  count_use(m);
+  if (m.at == Model::At::Absent) look_at_models = true;
   if (m.at == Model::At::Failed) {
     reject(slot, Reason::ModelFailed, out);
   } else if (m.at == Model::At::Ready && !could_fit(job, m)) {
@@ -80,6 +81,7 @@ void Scheduler::State::on(const Stepped& event, Decision& out) {
                event.run.value, run.items.size(), event.items.size());
   for (std::size_t i = 0; i < run.items.size(); ++i) item_done(run.items[i], event.items[i]);
   charge(model(run.model), run, event, out);
+  model(run.model).used_at = now;
   std::rotate(d.runs.begin(), d.runs.begin() + 1, d.runs.end());
   --d.count;
   d.began = now;
@@ -219,7 +221,13 @@ void Scheduler::State::reject(Slot slot, Reason reason, Decision& out) {
   out.actions.emplace_back(Reject{job.id, reason});
   jobs.unwait(slot);
   accounts.left_queue(job.member);
+  forget_job(slot);
+}
+
+void Scheduler::State::forget_job(Slot slot) {
+  const Job& job = jobs[slot];
   accounts.task_done(job.task);
+  if (models[job.model.value].need.keep != Duration::max()) look_at_models = true;
   jobs.remove(slot);
 }
 
@@ -245,8 +253,7 @@ void Scheduler::State::release(Slot slot, std::span<const std::uint64_t> keys, E
       out.actions.emplace_back(DropSequence{m.device, m.id, job.seq});
     }
   }
-  accounts.task_done(job.task);
-  jobs.remove(slot);
+  forget_job(slot);
 }
 
 // Every cached cell widens what each step works over, so the budget follows the use: it shrinks by

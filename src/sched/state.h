@@ -15,7 +15,13 @@
 namespace lares::sched {
 
 struct Model {
-  enum class At : std::uint8_t { Absent, Loading, Ready, Failed };
+  enum class At : std::uint8_t {
+    Absent,
+    Loading,
+    Ready,
+    Leaving,  // Nothing of it is planned; unloaded once its last run is answered.
+    Failed
+  };
 
   ModelId id;
   DeviceId device;
@@ -31,6 +37,12 @@ struct Model {
   std::uint32_t steps_since_prompt = 0;  // That read any.
   std::int64_t prompt_ns = 0;  // What a token of prompt, and of output, is charged; recent means.
   std::int64_t output_ns = 0;
+  ModelNeed need{};       // What holding it takes.
+  bool wanted = false;    // Though no job waits for it.
+  Instant ready_at{};     // When it was last loaded.
+  Instant used_at{};      // When a job came for it, or a step of it was answered.
+  std::int64_t uses = 0;  // Jobs of late, in 1024ths: half as many every ten minutes.
+  Instant uses_at{};      // When they were last halved.
 };
 
 // Whether the job could run with the model to itself.
@@ -58,6 +70,7 @@ struct Unanswered {
 
 struct Device {
   DeviceId id;
+  Bytes budget{};                // For models; 0 = without limit.
   std::vector<Unanswered> runs;  // Oldest first; entries beyond `count` are kept for their memory.
   std::uint32_t count = 0;
   Instant began{};  // The oldest of them, as far as is known.
@@ -79,7 +92,8 @@ struct Scheduler::State {
   Instant now{};
   std::uint64_t arrivals = 0, runs = 0, plans = 0;
   std::uint32_t running = 0;
-  bool look_for_loads = false;  // Some model of a waiting job may be absent.
+  bool look_at_models = false;             // Which are held may have to change now...
+  Instant look_again_at = Instant::max();  // ...or then.
 
   // Scratch of the step builder, kept for its memory.
   struct Claim {
@@ -113,7 +127,24 @@ struct Scheduler::State {
   Model& model(ModelId id);
   Device& device(DeviceId id);
   void forget_sequences(Model& model);
-  void request_loads(Decision& out);
+
+  // residency.cc: which models are held.
+  void on(const ModelNeed& event, Decision& out);
+  void on(const DeviceMemory& event, Decision& out);
+  struct Wanted {
+    ModelId model;
+    Rank rank;              // Of the first of its jobs.
+    bool pressing = false;  // One of them has waited as long as it may.
+  };
+  void count_use(Model& model);
+  void settle_residency(Decision& out);
+  void finish_leaving(Decision& out);
+  void leave_idle();
+  void leave(Model& model);
+  [[nodiscard]] std::vector<Wanted> wanted_models();
+  bool make_room(const Model& model, bool pressing);
+  [[nodiscard]] bool has_jobs(const Model& model) const;
+  void check_residency() const;
   void check_model(const Model& model) const;
   void check_accounts() const;
 
@@ -131,6 +162,7 @@ struct Scheduler::State {
   void stop(Model& model, Slot slot);       // Running -> neither.
   void reject(Slot slot, Reason reason, Decision& out);
   void release(Slot slot, std::span<const std::uint64_t> keys, EndCause cause, Decision& out);
+  void forget_job(Slot slot);
   void trim_cache(Model& model, SeqId newest, Decision& out);
 
   // claims.cc: who wants the device, in which order.

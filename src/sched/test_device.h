@@ -166,6 +166,7 @@ class TestDevice {
     return {item.job, item.tokens, true};
   }
 
+  void act(const UnloadModel& /*a*/) { ADD_FAILURE() << "there is room for the one model"; }
   void act(const LoadModel& a) {
     if (load_fails) {
       events_.emplace_back(ModelFailed{a.model});

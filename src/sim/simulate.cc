@@ -158,6 +158,7 @@ class World {
   }
   void act(const sched::DropSequence& /*a*/) {}
   void act(const sched::LoadModel& /*a*/) {}
+  void act(const sched::UnloadModel& /*a*/) {}
 
   using Scheduler = sched::Scheduler;
 
