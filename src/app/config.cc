@@ -133,8 +133,20 @@ Result<> read_model_number(const Source& source, std::string_view key, const tom
   return {};
 }
 
+Result<> read_keep(const Source& source, const toml::node& node, ConfiguredModel& model) {
+  const auto* text = node.as_string();
+  const std::string said = text == nullptr ? "" : text->get();
+  model.pinned = said == "always";
+  if (model.pinned || said == "auto") return {};
+  const auto time = parse_duration(said);
+  if (!time)
+    return source.at(node.source(), "keep must be \"always\", \"auto\" or a time: \"10m\"");
+  model.keep = *time;
+  return {};
+}
+
 Result<> read_model(const Source& source, const toml::table& table, Config& config) {
-  static constexpr std::string_view kKeys[] = {"name", "path", "context", "pool_tokens"};
+  static constexpr std::string_view kKeys[] = {"name", "path", "context", "pool_tokens", "keep"};
   ConfiguredModel model;
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
@@ -142,6 +154,8 @@ Result<> read_model(const Source& source, const toml::table& table, Config& conf
       TRY_VOID(read_model_number(source, name, node, model.context));
     } else if (name == "pool_tokens") {
       TRY_VOID(read_model_number(source, name, node, model.pool_tokens));
+    } else if (name == "keep") {
+      TRY_VOID(read_keep(source, node, model));
     } else if (name == "name" || name == "path") {
       const auto* text = node.as_string();
       if (text == nullptr || text->get().empty()) {

@@ -18,10 +18,12 @@ namespace lares::app {
 
 // One `[[model]]` of the file.
 struct ConfiguredModel {
-  std::string name;               // As clients say it.
-  std::string path;               // GGUF; the first file of a split model.
-  std::uint32_t context = 0;      // Most tokens of one sequence; 0 = as trained.
-  std::uint32_t pool_tokens = 0;  // Cells of its KV pool; 0 = device.pool_tokens.
+  std::string name;                 // As clients say it.
+  std::string path;                 // GGUF; the first file of a split model.
+  std::uint32_t context = 0;        // Most tokens of one sequence; 0 = as trained.
+  std::uint32_t pool_tokens = 0;    // Cells of its KV pool; 0 = device.pool_tokens.
+  bool pinned = false;              // keep = "always"
+  Duration keep = Duration::max();  // max: keep = "auto"
 };
 
 struct Config {
@@ -48,8 +50,9 @@ struct Config {
   std::uint32_t cache_tokens = 0;
   std::string event_log;  // File; "" = none.
   // device
-  std::uint32_t threads = 0;      // 0 = as many as cores.
-  std::uint32_t pool_tokens = 0;  // 0 = from what memory is left.
+  std::uint32_t threads = 0;        // 0 = as many as cores.
+  std::uint32_t pool_tokens = 0;    // 0 = from what memory is left.
+  std::uint64_t device_memory = 0;  // Bytes for models; 0 = nine tenths of what is free.
   std::string engine;
   // limits
   std::uint64_t body_bytes = 0;

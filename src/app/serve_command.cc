@@ -75,6 +75,7 @@ server::LoopOptions loop_options(const Config& config, std::vector<server::Model
   options.prompt_bytes_max = config.prompt_bytes;
   options.text_limit = config.text_limit;
   options.event_log = config.event_log;
+  options.device_memory = Bytes{static_cast<std::int64_t>(config.device_memory)};
   std::random_device random;
   options.seed = (std::uint64_t{random()} << 32U) | random();
   return options;

@@ -38,8 +38,12 @@ bool contains(const std::vector<server::ModelEntry>& models, const server::Model
 Result<std::vector<server::ModelEntry>> served_models(const Config& config) {
   std::vector<server::ModelEntry> models;
   for (const ConfiguredModel& m : config.models) {
-    models.push_back(
-        {m.name, m.path, m.context, m.pool_tokens == 0 ? config.pool_tokens : m.pool_tokens});
+    models.push_back({.name = m.name,
+                      .path = m.path,
+                      .context = m.context,
+                      .pool_tokens = m.pool_tokens == 0 ? config.pool_tokens : m.pool_tokens,
+                      .pinned = m.pinned,
+                      .keep = m.keep});
   }
   if (!config.models_folder.empty()) {
     for (const FoundModel& m : TRY(find_models(config.models_folder))) {

@@ -181,6 +181,8 @@ constexpr std::string_view kExampleModel = R"(
 # path = "my-model.gguf"   # Needed. The first file, where a model is split over several.
 # context = 0              # Most tokens of one request, prompt and answer; 0: as trained.
 # pool_tokens = 0          # As device.pool_tokens, for this model alone.
+# keep = "auto"            # Stays loaded while there is room; "always" from the start on and for
+#                          # good; a time such as "10m" that long after its last use.
 )";
 
 }  // namespace

@@ -166,7 +166,7 @@ class TestDevice {
     return {item.job, item.tokens, true};
   }
 
-  void act(const UnloadModel& /*a*/) { ADD_FAILURE() << "there is room for the one model"; }
+  void act(const UnloadModel& /*a*/) { LARES_ASSERT(false, "there is room for the one model"); }
   void act(const LoadModel& a) {
     if (load_fails) {
       events_.emplace_back(ModelFailed{a.model});

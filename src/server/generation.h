@@ -54,7 +54,9 @@ struct Generation {
   std::string cls = "chat";
   std::string supersede{};    // Cancels the member's older requests with the same key; "" = none.
   bool queue_events = false;  // The sink hears where the request stands while it waits.
-  TaskId task{};              // Groups an agent's calls (X-Lares-Task); 0 = none.
+  std::optional<Duration> keep{};  // How long the model stays when unused, from now on; max = auto.
+  bool unload_only = false;        // There is nothing to generate: that is all.
+  TaskId task{};                   // Groups an agent's calls (X-Lares-Task); 0 = none.
   std::variant<ChatPrompt, TextPrompt, TokenPrompt, EmbedPrompt> prompt;
   engine::Sampling sampling;  // seed and choice are filled in by the loop.
   std::optional<std::uint64_t> seed;

@@ -123,12 +123,14 @@ void LoopCore::run() {
     check_device_hang();
     check_text_limit();
     unload_gone();
+    if (now() >= decision_.wake_at) decide();
     while (!events_.empty()) decide();
     settle_rows();
     tell_queue();
     publish();  // First, so that whoever hears of an end finds it in the status too.
     deliver_all();
   }
+  answer_memory();
   keep_costs();
   write_event_log();
   device_.reset();
@@ -155,6 +157,7 @@ void LoopCore::wait_for_work() {
   };
   by(device_restart_.retry_at);
   by(text_restart_.retry_at);
+  if (decision_.wake_at != Instant::max()) by(decision_.wake_at);
   if (!queue_listeners_.empty()) by(queue_told_at_ + kQueueNews);
   if (!sent_runs_.empty()) {
     const SentRun& run = sent_runs_.front();
@@ -179,6 +182,7 @@ void LoopCore::post(Command command) {
     if (closed_) {
       if (auto* submitted = std::get_if<SubmitCommand>(&command)) turn_away(*submitted);
       if (auto* asked = std::get_if<QueueCommand>(&command)) asked->done({});
+      if (auto* asked = std::get_if<MemoryCommand>(&command)) asked->done({});
       return;
     }
     first = inbox_.empty();
@@ -234,6 +238,7 @@ void LoopCore::stop() {
   for (Command& command : inbox_) {
     if (auto* submitted = std::get_if<SubmitCommand>(&command)) turn_away(*submitted);
     if (auto* asked = std::get_if<QueueCommand>(&command)) asked->done({});
+    if (auto* asked = std::get_if<MemoryCommand>(&command)) asked->done({});
   }
   inbox_.clear();
 }
@@ -281,10 +286,10 @@ void LoopCore::on(ProbedCommand command) {
                              {"weights", model.info.weights.count},
                              {"context", model.context}});
     // The model that a request gets when it names none is warm before anybody asks.
-    if (find_model("") == command.model) {
-      ask_vocabulary(command.model);
-      load_model(command.model);
-    }
+    const bool now = model.entry.pinned || find_model("") == command.model;
+    if (now) ask_vocabulary(command.model);
+    tell_need(command.model, now);
+    tell_need(model.twin);
   }
   begin_again();
 }
@@ -375,6 +380,9 @@ void LoopCore::publish() {
                                 .error = shown.error,
                                 .context = model.context,
                                 .created = model.created,
+                                .loads = model.loads + models_[model.twin].loads,
+                                .unloads = model.unloads + models_[model.twin].unloads,
+                                .memory = shown.need,
                                 .info = model.info});
   }
 }

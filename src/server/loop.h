@@ -27,9 +27,11 @@ namespace lares::server {
 struct ModelEntry {
   std::string name;
   std::string path;
-  std::uint32_t context = 0;      // Most tokens of one sequence; 0 = as trained.
-  std::uint32_t pool_tokens = 0;  // Cells of its KV pool; 0 = chosen at load.
-  std::uint64_t stamp = 0;        // Another one for another file of the same name.
+  std::uint32_t context = 0;        // Most tokens of one sequence; 0 = as trained.
+  std::uint32_t pool_tokens = 0;    // Cells of its KV pool; 0 = chosen at load.
+  std::uint64_t stamp = 0;          // Another one for another file of the same name.
+  bool pinned = false;              // Loaded at the start, and never taken off.
+  Duration keep = Duration::max();  // Taken off when unused for so long; max = only for room.
 
   bool operator==(const ModelEntry&) const = default;
 };
@@ -48,6 +50,7 @@ struct LoopOptions {
   std::function<void(std::string key, std::string table)> save_cost;
   // Of the last 24 hours, for members' daily limits.
   std::vector<store::PastUse> past_use;
+  Bytes device_memory{};            // For models; 0 = nine tenths of what is free at the start.
   std::string device_name = "cpu";  // Part of the key: the processor and its threads.
   std::string event_log;            // File to write the scheduler's event log to; "" = none.
   std::uint64_t seed = 0;           // Where seeds of requests without one come from.

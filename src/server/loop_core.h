@@ -17,34 +17,10 @@
 #include "server/day_usage.h"
 #include "server/loop.h"
 #include "server/loop_metrics.h"
+#include "server/model_state.h"
 #include "server/request.h"
-#include "server/step_watch.h"
 
 namespace lares::server {
-
-// A served model.
-struct ModelState {
-  enum class At : std::uint8_t { Probing, Available, Loading, Ready, Failed };
-
-  ModelEntry entry;
-  At at = At::Probing;
-  std::string error;
-  engine::ModelInfo info;
-  std::uint64_t created = 0;
-  std::uint32_t context = 0;       // Known once probed.
-  std::uint32_t pool_tokens = 0;   // Known once loaded.
-  std::uint32_t load_crashes = 0;  // Device workers that died while loading it.
-  bool gone = false;               // Served no more; unloaded once nobody uses it.
-  bool embeds = false;             // The twin of another entry: loaded for embeddings.
-  std::uint32_t twin = 0;          // The other entry of the same file.
-  bool load_wanted = false;        // Asked for while there was no device worker.
-  bool vocabulary_asked = false;
-  std::optional<PieceTable> pieces;
-  StepWatch watch;
-  std::string cost_key;                  // Of its file, as it is now, on this device.
-  std::optional<sched::CostTable> cost;  // Known from an earlier load.
-  std::vector<JobId> seq_owner;  // By sequence: the scheduler's job that opened it; 0 = nobody.
-};
 
 // Streams that wait hear of changes at most so often.
 inline constexpr Duration kQueueNews = std::chrono::milliseconds(250);
@@ -71,6 +47,7 @@ class LoopCore final : public Service {
   void stop() override;
   void set_models(const std::vector<ModelEntry>& models) override;
   void queue(std::function<void(std::vector<QueueEntry>)> done) override;
+  void memory(std::function<void(MemoryStatus)> done) override;
   [[nodiscard]] std::vector<ModelStatus> models() const override;
   [[nodiscard]] ServiceStatus status() const override;
 
@@ -84,10 +61,11 @@ class LoopCore final : public Service {
   struct ProbedCommand { std::uint32_t model; Result<engine::ModelInfo> info; };
   struct ModelsCommand { std::vector<ModelEntry> models; };
   struct QueueCommand { std::function<void(std::vector<QueueEntry>)> done; };
+  struct MemoryCommand { std::function<void(MemoryStatus)> done; };
   struct StopCommand {};
   // clang-format on
-  using Command = std::variant<SubmitCommand, CancelCommand, QueueCommand, ProbedCommand,
-                               ModelsCommand, StopCommand>;
+  using Command = std::variant<SubmitCommand, CancelCommand, QueueCommand, MemoryCommand,
+                               ProbedCommand, ModelsCommand, StopCommand>;
 
   // A worker that keeps dying right after its start is started again ever more slowly.
   struct Restart {
@@ -146,6 +124,19 @@ class LoopCore final : public Service {
   void unload_gone();
   void begin_again();
 
+  // loop_residency.cc: what models take, and which are held.
+  void on(MemoryCommand command);
+  void handle(const worker::Memory& message);
+  void handle(const worker::LoadFailed& message);
+  void perform(const sched::LoadModel& action);
+  void perform(const sched::UnloadModel& action);
+  void guess_need(ModelState& model) const;
+  void tell_need(std::uint32_t model, bool wanted = false);
+  [[nodiscard]] std::uint32_t pool_tokens_for(const ModelState& model) const;
+  [[nodiscard]] std::string too_large_for_device(const ModelState& model) const;
+  [[nodiscard]] MemoryStatus memory_status() const;
+  void answer_memory();
+
   // loop_embed.cc: texts to embed.
   std::optional<std::uint32_t> find_embedding_model(const std::string& name) const;
   void send_texts(Request& request, const EmbedPrompt& prompt);
@@ -170,7 +161,6 @@ class LoopCore final : public Service {
   [[nodiscard]] std::uint32_t batch_tokens(const ModelState& model) const;
   void fail_model(std::uint32_t model, std::string why);
   void handle(worker::LoadDone message);
-  void handle(const worker::LoadFailed& message);
   void handle(worker::RunDone message);
   void handle(const worker::RunFailed& message);
   void handle(const worker::OpenFailed& message);
@@ -180,7 +170,6 @@ class LoopCore final : public Service {
   void keep_row(store::UsageRow row);
   void on_token(Request& request, std::uint32_t choice, const engine::ItemResult& item);
   void perform(const sched::Decision& decision);
-  void perform(const sched::LoadModel& action);
   void perform(const sched::OpenSequence& action);
   void perform(const sched::RunStep& action);
   void perform(const sched::DropSequence& action);
@@ -234,6 +223,9 @@ class LoopCore final : public Service {
   std::unordered_map<JobId, JobId> done_choices_;
   std::uint64_t next_sched_id_ = 0;
   std::unordered_map<MemberId, MemberShare> told_limits_;
+  Bytes budget_{};  // Of the device's memory, for models; 0 = not known yet.
+  engine::MemoryReport memory_report_;
+  std::vector<std::function<void(MemoryStatus)>> memory_asked_;
   DayUsage day_usage_;
   std::unordered_set<JobId> queue_listeners_;  // Requests that wait and want to hear of it.
   Instant queue_told_at_{};

@@ -31,6 +31,7 @@ void LoopCore::start_device() {
   }
   device_ = std::move(*started);
   device_restart_.started = now();
+  to_device(worker::AskMemory{});
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
     if (models_[i].load_wanted) load_model(i);
   }
@@ -52,6 +53,7 @@ void LoopCore::read_device() {
       log_warn("the device worker refused a verb",
                {{"verb", refused->verb}, {"why", refused->error.message}});
     }
+    if (auto* memory = std::get_if<worker::Memory>(&message)) handle(*memory);
     if (auto* open_failed = std::get_if<worker::OpenFailed>(&message)) handle(*open_failed);
   }
   if (!read && device_.get() == reading) device_lost(read.error().message);
@@ -64,6 +66,7 @@ void LoopCore::device_lost(const std::string& why) {
   keep_costs();  // The model is loaded anew with what was learnt, not with what was first measured.
   metrics_.device_restarts.add();
   sent_runs_.clear();
+  answer_memory();
   models_changed_ = true;
   events_.emplace_back(sched::DeviceLost{kDevice});
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
@@ -72,7 +75,6 @@ void LoopCore::device_lost(const std::string& why) {
     if (model.at == ModelState::At::Loading && ++model.load_crashes >= kLoadCrashesMax) {
       fail_model(i, "the device worker died while loading it, twice");
     } else if (model.at == ModelState::At::Loading || model.at == ModelState::At::Ready) {
-      model.load_wanted = true;  // It was wanted a moment ago; the streams need it now.
       model.at = ModelState::At::Available;
     }
   }
@@ -104,16 +106,15 @@ void LoopCore::load_model(std::uint32_t index) {
   const sched::Options& s = options_.scheduler;
   recall_cost(model);
   // Twice the running jobs: the other half holds prefixes of ended ones.
-  to_device(worker::Load{
-      {.model = ModelId{index},
-       .path = model.entry.path,
-       .context = model.context,
-       .pool_tokens = model.embeds ? engine::kEmbedPoolTokens : model.entry.pool_tokens,
-       .sequences = std::min(256U, s.running_max * 2),
-       .outputs = s.running_max,
-       .batch_tokens = batch_tokens(model),
-       .measure_steps = !model.cost,
-       .embeds = model.embeds}});
+  to_device(worker::Load{{.model = ModelId{index},
+                          .path = model.entry.path,
+                          .context = model.context,
+                          .pool_tokens = pool_tokens_for(model),
+                          .sequences = std::min(256U, s.running_max * 2),
+                          .outputs = s.running_max,
+                          .batch_tokens = batch_tokens(model),
+                          .measure_steps = !model.cost,
+                          .embeds = model.embeds}});
 }
 
 // The table of a model that was loaded before: the same file, as far as its size and time tell, on
@@ -179,7 +180,11 @@ void LoopCore::handle(worker::LoadDone message) {
   ModelState& model = models_[index];
   model.at = ModelState::At::Ready;
   model.load_crashes = 0;
+  ++model.loads;
   model.info = loaded.info;
+  model.need = loaded.weights + loaded.kv + loaded.compute;
+  model.reload = loaded.took;
+  model.measured = true;
   model.pool_tokens = loaded.pool_tokens;
   model.seq_owner.assign(loaded.sequences, JobId{});
   models_changed_ = true;
@@ -195,14 +200,11 @@ void LoopCore::handle(worker::LoadDone message) {
                                           .batch_tokens = batch_tokens(model),
                                           .cut_anywhere = loaded.info.can.cut_anywhere},
                                          model.cost.value_or(sched::CostTable())});
+  tell_need(index);
   for (auto& [id, request] : requests_) {
     const bool waited = request.model == index && request.at == Request::At::Scheduled;
     if (waited && !request.first_run_at) request.model_ready_at = now();
   }
-}
-
-void LoopCore::handle(const worker::LoadFailed& message) {
-  if (message.model.value < models_.size()) fail_model(message.model.value, message.error.message);
 }
 
 void LoopCore::handle(worker::RunDone message) {
@@ -296,10 +298,6 @@ void LoopCore::perform(const sched::Decision& decision) {
   for (const sched::Action& action : decision.actions) {
     std::visit([this](const auto& a) { perform(a); }, action);
   }
-}
-
-void LoopCore::perform(const sched::LoadModel& action) {
-  load_model(action.model.value);
 }
 
 void LoopCore::perform(const sched::OpenSequence& action) {

@@ -28,6 +28,7 @@ void LoopCore::add_model(const ModelEntry& entry) {
     state.entry = entry;
     state.created = file_time(entry.path);
     state.embeds = embeds;
+    state.keep = entry.keep;
     state.twin = embeds ? index : index + 1;
   }
   {

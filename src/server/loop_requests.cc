@@ -93,6 +93,14 @@ void LoopCore::begin(Request& request) {
                         "model_failed");
   }
   if (state.at == ModelState::At::Probing) return;  // Begun again once it is known.
+  if (g.keep) {
+    models_[*model].keep = *g.keep;
+    tell_need(*model);
+  }
+  if (g.unload_only) {
+    accept(request);
+    return end_request(request.id, store::Outcome::Done, std::nullopt, "");
+  }
   if (!request.embeds() && !state.info.can.generates) {
     return fail_request(
         request.id,

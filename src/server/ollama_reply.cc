@@ -137,9 +137,10 @@ void OllamaReply::add(const TextDelta& delta, bool stream, std::string& out) {
 
 void OllamaReply::append_end(const Usage& usage, const OllamaTimes& times, bool stream,
                              std::string& out) {
-  if (head_.load_only) {
+  if (head_.load_only || head_.unload_only) {
     append_line(out, {});
-    out += ",\"done\":true,\"done_reason\":\"load\"}\n";
+    out += fmt::format(",\"done\":true,\"done_reason\":\"{}\"}}\n",
+                       head_.unload_only ? "unload" : "load");
     return;
   }
   if (stream && !calls_.empty()) {

@@ -21,6 +21,7 @@ struct OllamaHead {
   std::string model;       // As the client called it.
   std::string created_at;  // RFC 3339
   bool load_only = false;
+  bool unload_only = false;  // One of the two, or neither.
 };
 
 // How long an answer took, by the clock of the routes.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/text.h"
 #include "server/json.h"
 #include "server/openai_messages.h"
 #include "server/openai_tools.h"
@@ -69,18 +70,24 @@ void read_options(const Fields& body, Problem& problem, Generation& out) {
   read_stop(options, out.stop);
 }
 
-// A number of seconds or "5m". Models stay loaded, so that only 0 would mean something.
-void read_keep_alive(const Fields& body) {
+// A number of seconds or "5m": how long the model stays loaded when nobody uses it, from now on;
+// less than nothing is as long as there is room.
+std::optional<Duration> read_keep_alive(const Fields& body) {
   const Value* value = body.find("keep_alive");
-  if (value == nullptr || value->number() || value->as<std::string>() != nullptr) return;
-  body.note("keep_alive", "must be a duration: seconds, or text such as \"5m\"");
-}
-
-bool asks_to_unload(const Fields& body) {
-  const Value* value = body.find("keep_alive");
-  if (value == nullptr) return false;
-  const auto* text = value->as<std::string>();
-  return value->number() == 0.0 || (text != nullptr && (*text == "0" || *text == "0s"));
+  if (value == nullptr) return std::nullopt;
+  constexpr double kLongest = 1e9;  // Seconds.
+  std::optional<double> seconds = value->number();
+  if (const auto* text = value->as<std::string>()) {
+    if (const auto time = parse_duration(*text)) return *time;
+    if (text->starts_with('-')) return Duration::max();
+    if (*text == "0") return Duration{};
+  }
+  if (!seconds) {
+    body.note("keep_alive", "must be a duration: seconds, or text such as \"5m\"");
+    return std::nullopt;
+  }
+  if (*seconds < 0 || *seconds > kLongest) return Duration::max();
+  return Duration(static_cast<Duration::rep>(*seconds * 1e9));
 }
 
 // `think` as arguments of the template.
@@ -238,7 +245,7 @@ tl::expected<OllamaRequest, ApiError> parse_ollama_request(OllamaForm form, std:
   if (model != nullptr) out.generation.model = *model;
   out.stream = body.boolean("stream").value_or(true);
   read_options(body, problem, out.generation);
-  read_keep_alive(body);
+  out.generation.keep = read_keep_alive(body);
   if (form == OllamaForm::Chat) {
     read_chat(body, problem, out);
   } else {
@@ -251,12 +258,7 @@ tl::expected<OllamaRequest, ApiError> parse_ollama_request(OllamaForm form, std:
     return tl::unexpected(std::move(error));
   }
   if (!out.load_only) return out;
-  if (asks_to_unload(body)) {
-    error.status = 501;
-    error.error_code = "not_implemented";
-    error.message = "models are not unloaded on request: they stay as long as there is room";
-    return tl::unexpected(std::move(error));
-  }
+  out.generation.unload_only = out.generation.keep == Duration{};
   out.generation.prompt = TextPrompt{" "};
   out.generation.max_tokens = 1;
   return out;

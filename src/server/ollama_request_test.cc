@@ -90,8 +90,10 @@ TEST(OllamaRequest, NothingAskedLoadsTheModel) {
     EXPECT_EQ(parsed->generation.max_tokens, 1U);
   }
   const auto unload = generate(R"("keep_alive":0)");
-  ASSERT_FALSE(unload);
-  EXPECT_EQ(error_status(unload.error()), 501);
+  ASSERT_TRUE(unload);
+  EXPECT_TRUE(unload->generation.unload_only);
+  EXPECT_EQ(unload->generation.keep, Duration{});
+  EXPECT_FALSE(generate(R"("prompt":"")")->generation.unload_only);
 }
 
 TEST(OllamaRequest, WhatIsWrongIsNamed) {

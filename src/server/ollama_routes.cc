@@ -69,7 +69,8 @@ void OllamaRoutes::generate(OllamaForm form, const std::shared_ptr<Answer>& answ
   OllamaHead head{.form = form,
                   .model = generation.model,
                   .created_at = rfc3339(options_.unix_seconds()),
-                  .load_only = parsed->load_only};
+                  .load_only = parsed->load_only && !generation.unload_only,
+                  .unload_only = generation.unload_only};
   generation.model = known_name(generation.model);
   const auto sink =
       std::make_shared<OllamaSink>(answer, std::move(head), parsed->stream, options_.now);

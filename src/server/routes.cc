@@ -66,11 +66,13 @@ class Routes {
   void metrics_text(const std::shared_ptr<Answer>& answer, std::string_view id);
   void usage(const std::shared_ptr<Answer>& answer, std::string_view id);
   void queue(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void memory(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void loads(const std::shared_ptr<Answer>& answer, std::string_view id);
   void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
   void ollama(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 31> kRoutes;
+  static const std::array<Route, 33> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -83,7 +85,7 @@ class Routes {
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 31> Routes::kRoutes = {{
+const std::array<Route, 33> Routes::kRoutes = {{
     {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
@@ -94,7 +96,9 @@ const std::array<Route, 31> Routes::kRoutes = {{
     {"DELETE", "/v1/completions/{id}", &Routes::cancel},
     {"DELETE", "/v1/jobs/{id}", &Routes::cancel},
     {"GET", "/v1/models", &Routes::models},
+    {"GET", "/v1/models/loads", &Routes::loads},
     {"GET", "/v1/models/{id}", &Routes::model},
+    {"GET", "/v1/memory", &Routes::memory},
     {"GET", "/v1/usage", &Routes::usage},
     {"GET", "/v1/queue", &Routes::queue},
     {"GET", "/healthz", &Routes::health, Need::Nothing},
@@ -370,6 +374,16 @@ void Routes::queue(const std::shared_ptr<Answer>& answer, std::string_view) {
     const store::Member& member = answer->caller()->member;
     answer->respond(json_response(queue_json(entries, member.share.id, member.admin)));
   });
+}
+
+void Routes::memory(const std::shared_ptr<Answer>& answer, std::string_view) {
+  service_.memory([answer](const MemoryStatus& status) {
+    answer->respond(json_response(memory_json(status)));
+  });
+}
+
+void Routes::loads(const std::shared_ptr<Answer>& answer, std::string_view) {
+  answer->respond(json_response(loads_json(service_.models())));
 }
 
 void Routes::usage(const std::shared_ptr<Answer>& answer, std::string_view) {

@@ -23,9 +23,30 @@ struct ModelStatus {
   std::string state;  // "probing", "available", "loading", "ready", "failed"
   std::string error;  // Why it failed, with what to do.
   std::uint32_t context = 0;
-  std::uint64_t created = 0;  // Unix seconds: the file's time.
+  std::uint64_t created = 0;             // Unix seconds: the file's time.
+  std::uint64_t loads = 0, unloads = 0;  // Since the server's start.
+  Bytes memory{};                        // What holding it takes, a guess until it was loaded.
   engine::ModelInfo info;
 };
+
+// What the device's memory holds, in bytes. What the parts leave of `total` others use.
+struct MemoryStatus {
+  struct Part {
+    std::string name;     // The model's.
+    bool embeds = false;  // Its context for embeddings.
+    Bytes weights, kv, compute;
+    Bytes cache;  // Of the pool: ended sequences kept for reuse; `kv` is the rest.
+  };
+  std::string device;
+  Bytes total, budget, free;  // budget: for models.
+  Bytes host_saved;           // Sequences saved to the host's memory.
+  std::vector<Part> models;
+};
+
+// {"object":"memory","devices":[{"name":...,"total":...,"weights":...,...}],...}
+std::string memory_json(const MemoryStatus& status);
+// {"object":"loads","loads":{"m":2},"unloads":{"m":1}}
+std::string loads_json(const std::vector<ModelStatus>& models);
 
 // A snapshot for /readyz, /metrics and people, at most a moment old.
 struct ServiceStatus {
@@ -56,6 +77,8 @@ class Service {
   virtual void set_models(const std::vector<ModelEntry>& /*models*/) {}
   // Who waits and runs; handed over on the core's thread, soon.
   virtual void queue(std::function<void(std::vector<QueueEntry>)> done) { done({}); }
+  // What the device's memory holds; handed over on the core's thread, soon.
+  virtual void memory(std::function<void(MemoryStatus)> done) { done({}); }
   [[nodiscard]] virtual std::vector<ModelStatus> models() const = 0;
   [[nodiscard]] virtual ServiceStatus status() const = 0;
 };

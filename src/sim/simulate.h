@@ -65,7 +65,7 @@ struct Simulation {
 
 struct SimulateOptions {
   sched::Options scheduler;
-  bool check = false;  // Asserts the scheduler's invariants after every step.
+  bool check = false;      // Asserts the scheduler's invariants after every step.
   bool estimates = false;  // Asks for every job that waits how long it will: slow.
 };
 

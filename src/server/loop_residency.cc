@@ -1,0 +1,162 @@
+// What models take of the device's memory, and which of them are held: the scheduler decides by
+// what is told here.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/log.h"
+#include "core/text.h"
+#include "engine/embedding.h"
+#include "server/loop_core.h"
+
+namespace lares::server {
+namespace {
+
+constexpr DeviceId kDevice{0};
+
+// Until a model was loaded: its buffers, and how fast its file is read.
+constexpr std::int64_t kComputeLeast = std::int64_t{32} << 20;
+constexpr std::int64_t kComputePart = 16;      // And so much of the weights.
+constexpr std::int64_t kBytesPerMs = 500'000;  // A plain disk.
+constexpr std::int64_t kPoolMost = 32768;      // Cells, where the size is left open.
+constexpr std::uint32_t kPoolLeast = 256;
+
+}  // namespace
+
+// As many cells as fit into a quarter of the memory, at most 32,768, but no less than the context
+// that the model was trained for, as long as that is itself no more.
+std::uint32_t LoopCore::pool_tokens_for(const ModelState& model) const {
+  if (model.embeds) return engine::kEmbedPoolTokens;
+  if (model.entry.pool_tokens > 0 || budget_.count == 0) return model.entry.pool_tokens;
+  const std::int64_t each = std::max<std::int64_t>(model.info.kv_per_token.count, 1);
+  std::int64_t tokens = std::min(kPoolMost, budget_.count / 4 / each);
+  if (model.info.context <= kPoolMost) tokens = std::max<std::int64_t>(tokens, model.info.context);
+  return std::max(static_cast<std::uint32_t>(tokens) / kPoolLeast, 1U) * kPoolLeast;
+}
+
+void LoopCore::guess_need(ModelState& model) const {
+  if (model.measured) return;
+  const std::int64_t weights = model.info.weights.count;
+  const std::int64_t pool = std::int64_t{pool_tokens_for(model)} * model.info.kv_per_token.count;
+  model.need = Bytes{weights + pool + kComputeLeast + weights / kComputePart};
+  model.reload = std::chrono::milliseconds(weights / kBytesPerMs + 1);
+}
+
+void LoopCore::tell_need(std::uint32_t index, bool wanted) {
+  ModelState& model = models_[index];
+  guess_need(model);
+  if (std::string why = too_large_for_device(model); !why.empty())
+    return fail_model(index, std::move(why));
+  events_.emplace_back(sched::ModelNeed{
+      .model = ModelId{index},
+      .device = kDevice,
+      .bytes = model.loads_alone && budget_.count > 0 ? std::max(model.need, budget_) : model.need,
+      .reload = model.reload,
+      .keep = model.keep,
+      .pinned = model.entry.pinned && !model.embeds && !model.gone,
+      .wanted = wanted});
+}
+
+// Why it can never be loaded, if so: nobody leaves for it in vain.
+std::string LoopCore::too_large_for_device(const ModelState& model) const {
+  if (budget_.count == 0 || model.measured) return "";
+  Bytes pinned{};
+  for (const ModelState& other : models_) {
+    if (&other != &model && other.entry.pinned && !other.embeds && !other.gone)
+      pinned += other.need;
+  }
+  if (model.need + pinned <= budget_) return "";
+  const std::string beside = pinned.count == 0
+                                 ? ""
+                                 : fmt::format(", of which models that are always kept take {}",
+                                               format_bytes(pinned.count));
+  return fmt::format(
+      "it takes about {} ({} of weights, the rest its KV pool and buffers), and {} are there for "
+      "models{}; take a smaller model or quantisation, give it a smaller pool (pool_tokens), or "
+      "raise device.memory",
+      format_bytes(model.need.count), format_bytes(model.info.weights.count),
+      format_bytes(budget_.count), beside);
+}
+
+void LoopCore::perform(const sched::LoadModel& action) {
+  load_model(action.model.value);
+}
+
+void LoopCore::perform(const sched::UnloadModel& action) {
+  ModelState& model = models_[action.model.value];
+  model.at = ModelState::At::Available;
+  ++model.unloads;
+  models_changed_ = true;
+  std::ranges::fill(model.seq_owner, JobId{});
+  to_device(worker::Unload{action.model});
+  if (model.gone && !model.embeds) to_text(worker::Unload{action.model});
+  log_info("model unloaded", {{"model", model.entry.name}, {"embeddings", model.embeds}});
+}
+
+void LoopCore::handle(const worker::LoadFailed& message) {
+  const std::uint32_t index = message.model.value;
+  if (index >= models_.size() || models_[index].at != ModelState::At::Loading) return;
+  ModelState& model = models_[index];
+  const bool others = std::ranges::any_of(
+      models_, [](const ModelState& m) { return m.at == ModelState::At::Ready; });
+  if (message.error.code != Code::TooLarge || !others || std::exchange(model.loads_alone, true))
+    return fail_model(index, message.error.message);
+  log_warn("a model did not fit beside the others, which leave for it",
+           {{"model", model.entry.name}, {"why", message.error.message}});
+  model.at = ModelState::At::Available;
+  models_changed_ = true;
+  tell_need(index);
+  events_.emplace_back(sched::ModelForgotten{message.model});
+}
+
+void LoopCore::memory(std::function<void(MemoryStatus)> done) {
+  post(MemoryCommand{std::move(done)});
+}
+
+void LoopCore::on(MemoryCommand command) {
+  memory_asked_.push_back(std::move(command.done));
+  if (!device_) return answer_memory();
+  if (memory_asked_.size() == 1) to_device(worker::AskMemory{});
+}
+
+// The first report of a worker comes before it holds anything.
+void LoopCore::handle(const worker::Memory& message) {
+  memory_report_ = message.report;
+  if (budget_.count == 0) {
+    budget_ = options_.device_memory;
+    if (budget_.count == 0) budget_ = Bytes{memory_report_.device_free.count / 10 * 9};
+    events_.emplace_back(sched::DeviceMemory{kDevice, budget_});
+    for (std::uint32_t i = 0; i < models_.size(); ++i) {
+      if (models_[i].at == ModelState::At::Available) tell_need(i);
+    }
+  }
+  answer_memory();
+}
+
+MemoryStatus LoopCore::memory_status() const {
+  MemoryStatus status{.device = options_.device_name,
+                      .total = memory_report_.device_total,
+                      .budget = budget_,
+                      .free = memory_report_.device_free,
+                      .host_saved = memory_report_.host_saved,
+                      .models = {}};
+  for (const engine::MemoryUse& use : memory_report_.models) {
+    if (use.model.value >= models_.size()) continue;
+    const ModelState& model = models_[use.model.value];
+    const std::int64_t cell = use.pool_tokens > 0 ? use.kv.count / use.pool_tokens : 0;
+    const Bytes cache{cell * scheduler_.pool(use.model).cached};
+    status.models.push_back({.name = model.entry.name,
+                             .embeds = model.embeds,
+                             .weights = use.weights,
+                             .kv = use.kv - cache,
+                             .compute = use.compute,
+                             .cache = cache});
+  }
+  return status;
+}
+
+void LoopCore::answer_memory() {
+  for (const auto& done : std::exchange(memory_asked_, {})) done(memory_status());
+}
+
+}  // namespace lares::server
