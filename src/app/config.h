@@ -36,6 +36,7 @@ struct Config {
   std::uint16_t port = 0;  // Of `listen`; 0 picks one.
   // models
   std::string models_folder;
+  std::string shared_prompts;  // File or folder; "" = none.
   std::string default_model;  // "" = the first that can do what is asked.
   std::vector<ConfiguredModel> models;
   // scheduler

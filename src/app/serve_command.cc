@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>
@@ -79,6 +83,35 @@ server::LoopOptions loop_options(const Config& config, std::vector<server::Model
   std::random_device random;
   options.seed = (std::uint64_t{random()} << 32U) | random();
   return options;
+}
+
+Result<std::string> text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) return fail(Code::Io, fmt::format("{} cannot be read", path.string()));
+  std::string words = text.str();
+  while (!words.empty() && std::isspace(static_cast<unsigned char>(words.back())) != 0)
+    words.pop_back();  // An editor's last line end is no part of them.
+  return words;
+}
+
+// The prompts of models.shared_prompts.
+Result<std::vector<std::string>> shared_prompts(const std::string& path) {
+  std::vector<std::string> prompts;
+  if (path.empty()) return prompts;
+  std::error_code ec;
+  if (!std::filesystem::is_directory(path, ec)) {
+    prompts.push_back(TRY(text_of(path)));
+    return prompts;
+  }
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ec)) {
+    if (entry.path().extension() == ".txt") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  for (const auto& file : files) prompts.push_back(TRY(text_of(file)));
+  return prompts;
 }
 
 server::HttpOptions http_options(const Config& config) {
@@ -161,6 +194,7 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   const auto costs = std::make_shared<server::CostBook>(config.data);
   auto options = loop_options(config, models);
   options.past_use = std::move(past_use);
+  options.shared_prompts = TRY(shared_prompts(config.shared_prompts));
   options.costs = costs->tables();
   options.save_cost = [costs](std::string key, std::string table) {
     costs->save(std::move(key), std::move(table));

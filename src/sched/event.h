@@ -114,7 +114,12 @@ struct Decision {
 // i, so that two sequences with the same model and scope share exactly as many blocks as their keys
 // agree from the front. Appends to `out` the keys of the blocks that it lacks.
 inline constexpr std::uint32_t kBlockTokens = 16;
-void append_prefix_keys(std::uint64_t scope, std::span<const std::int32_t> tokens,
+struct PrefixScope {
+  std::uint64_t own = 0;     // Whose words they are.
+  std::uint64_t shared = 0;  // Of the first `shared_blocks` blocks instead.
+  std::size_t shared_blocks = 0;
+};
+void append_prefix_keys(const PrefixScope& scope, std::span<const std::int32_t> tokens,
                         std::vector<std::uint64_t>& out);
 
 }  // namespace lares::sched

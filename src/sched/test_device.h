@@ -48,7 +48,7 @@ class TestDevice {
     }
     jobs[id] = std::move(job);
     keys_.emplace_back();
-    append_prefix_keys(member, jobs[id].tokens, keys_.back());
+    append_prefix_keys({.own = member}, jobs[id].tokens, keys_.back());
     events_.emplace_back(Submitted{JobId{id}, MemberId{static_cast<std::uint32_t>(member)},
                                    ClassId{cls}, TaskId{task}, ModelId{0}, prompt, output,
                                    keys_.back()});
@@ -58,7 +58,7 @@ class TestDevice {
     const auto it = jobs.find(id);
     if (it == jobs.end()) return;
     keys_.emplace_back();
-    append_prefix_keys(it->second.member, it->second.tokens, keys_.back());
+    append_prefix_keys({.own = it->second.member}, it->second.tokens, keys_.back());
     events_.emplace_back(Ended{JobId{id}, cause, keys_.back()});
     (cause == EndCause::Finished ? finished : ended).push_back(id);
     jobs.erase(it);

@@ -50,6 +50,7 @@ struct LoopOptions {
   std::function<void(std::string key, std::string table)> save_cost;
   // Of the last 24 hours, for members' daily limits.
   std::vector<store::PastUse> past_use;
+  std::vector<std::string> shared_prompts;  // Words that the whole household begins prompts with.
   Bytes device_memory{};            // For models; 0 = nine tenths of what is free at the start.
   std::string device_name = "cpu";  // Part of the key: the processor and its threads.
   std::string event_log;            // File to write the scheduler's event log to; "" = none.

@@ -9,13 +9,17 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "server/loop_core.h"
+#include "server/shared_words.h"
 
 namespace lares::server {
 namespace {
 
 // Who may hit whose cached prefixes: the same member with the same model.
-std::uint64_t prefix_scope(const Request& request) {
-  return hash_combine(mix64(request.generation.member.id.value), request.model);
+sched::PrefixScope prefix_scope(const Request& request) {
+  constexpr std::uint64_t kEverybody = ~std::uint64_t{0};
+  return {.own = hash_combine(mix64(request.generation.member.id.value), request.model),
+          .shared = hash_combine(mix64(kEverybody), request.model),
+          .shared_blocks = request.shared_tokens / sched::kBlockTokens};
 }
 
 }  // namespace
@@ -166,6 +170,10 @@ void LoopCore::on_tokens(Request& request, text::Rendered rendered) {
   }
   request.output_max = g.max_tokens.value_or(
       std::min(options_.output_tokens, model.context - request.prompt_tokens));
+  const auto* chat = std::get_if<ChatPrompt>(&g.prompt);
+  // Tools may be written before the shared words, and are somebody's own.
+  if (chat == nullptr || chat->tools.empty())
+    request.shared_tokens = shared_tokens(options_.shared_prompts, *model.pieces, tokens);
   request.choices.resize(g.n);
   const std::uint64_t seed = g.seed.value_or(seed_state_ = mix64(seed_state_ + request.id.value));
   for (std::uint32_t i = 0; i < g.n; ++i) {

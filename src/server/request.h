@@ -68,7 +68,8 @@ struct Request {
   bool accepted = false;            // The sink was told so.
   std::uint32_t text_failures = 0;  // Text workers that died with it in hand.
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t output_max = 0;  // For each choice.
+  std::size_t shared_tokens = 0;  // Of them, from the first on: words of the whole household.
+  std::uint32_t output_max = 0;   // For each choice.
   // Of an EmbedPrompt, whose texts are the choices: the next one to be sent to the scheduler, those
   // it has, how many it may have at once, and those it had no room for.
   std::uint32_t texts_next = 0, texts_out = 0, texts_at_once = kTextsAtOnce, texts_done = 0;

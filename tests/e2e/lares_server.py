@@ -21,11 +21,13 @@ PATIENCE = 60.0  # Seconds until a test gives up waiting for what must happen.
 class Server:
     """One `lares serve` on a port of its own, with its own data folder."""
 
-    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None):
-        """`prepare(data)` is called with the data folder before the server starts."""
+    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None, flags_of=None):
+        """`prepare(data)` is called with the data folder before the server starts; `flags_of(data)` gives more flags."""
         self.data = tempfile.mkdtemp(prefix="lares-test-")
         if prepare:
             prepare(self.data)
+        if flags_of:
+            flags += tuple(flags_of(self.data))
         self.log = open(os.path.join(self.data, "server.log"), "w+")
         self.process = subprocess.Popen(
             [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--models", models, *flags],

@@ -14,6 +14,50 @@ def bearer(key):
     return {"Authorization": f"Bearer {key}"}
 
 
+HOUSEHOLD = "You help a household of three. You answer in one short sentence. " * 6
+
+
+class Prefixes(unittest.TestCase):
+    def test_who_finds_whose_words_in_the_cache(self):
+        """For every pair of members: the household's words are found, each other's are not."""
+        keys = {}
+
+        def prepare(data):
+            for name in ("ana", "ben", "eve"):
+                done = subprocess.run([BINARY, "member", "add", name, "--data", data],
+                                      capture_output=True, text=True, timeout=PATIENCE, check=True)
+                keys[name] = done.stdout.strip()
+            with open(f"{data}/words.txt", "w") as file:
+                file.write(HOUSEHOLD)
+        own = "My own words, which are nobody else's business at all. " * 6
+        with Server(prepare=prepare, flags_of=lambda data: ["--shared-prompts", f"{data}/words.txt"]) as server:
+            def cached(name, system, question):
+                body = {"messages": [{"role": "system", "content": system},
+                                     {"role": "user", "content": question}], "max_tokens": 2}
+                status, _, text = server.request("POST", "/v1/chat/completions", body, bearer(keys[name]))
+                self.assertEqual(status, 200, text)
+                usage = json.loads(text)["usage"]
+                return usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]
+
+            self.assertEqual(cached("ana", HOUSEHOLD, "first question")[0], 0)
+            for first, second in (("ana", "ben"), ("ben", "eve"), ("eve", "ana")):
+                with self.subTest(first=first, second=second):
+                    words = f"{first} and {second}: {own}"
+                    found, prompt = cached(second, HOUSEHOLD, f"a question by {second} to {first}")
+                    self.assertGreater(found, prompt - 48)
+                    self.assertEqual(cached(first, words, "one")[0], 0)
+                    self.assertEqual(cached(second, words, "one")[0], 0)
+                    found, prompt = cached(first, words, "two")
+                    self.assertGreater(found, prompt - 48)
+            # Beyond the household's words, somebody's own question is not found by another.
+            question = "What did I ask that nobody should know of? " * 6
+            first = cached("ana", HOUSEHOLD, question + "one")
+            again = cached("ana", HOUSEHOLD, question + "two")
+            other = cached("ben", HOUSEHOLD, question + "two")
+            self.assertGreater(again[0], first[0] + 48)
+            self.assertEqual(other[0] // 16, first[0] // 16)
+
+
 class Network(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
