@@ -106,7 +106,9 @@ TEST(Parser, EveryExampleIsStable) {
 
 TEST(Parser, GoesOnWithTheNextLine) {
   EXPECT_EQ(problems_of("x = smaple\ny = c | resice 2x\nout y pgn\nout y png"),
-            "L1 line 1, column 5: x\n");
+            "L1 line 2, column 9: there is no stage `resice`. Did you mean `resize`?\n"
+            "L1 line 3, column 7: expected a medium, `png`, `webp`, `jpeg`, `txt`, `json`, `npy`, "
+            "`wav` or `opus`, not `pgn`.\n");
 }
 
 // Nothing a sketch says may crash: what is too much is refused with its place.
@@ -117,20 +119,24 @@ TEST(Parser, TooLargeIsRefused) {
   large.bytes = 1U << 24U;
   EXPECT_EQ(problems_of(std::string(1000000, '('), large),
             "L2 line 1, column 33: more than 32 brackets within each other\n");
-  EXPECT_EQ(problems_of("x = " + std::string(1000000, '['), large), "L2 line 1, column 6: x\n");
+  EXPECT_EQ(problems_of("x = " + std::string(1000000, '['), large),
+            "L1 line 1, column 6: there are no lists of lists\n");
   std::string many = "x = a";
   for (int i = 0; i < 10000; ++i) many += " | resize 2x";
-  EXPECT_EQ(problems_of(many, large), "x");
+  EXPECT_EQ(problems_of(many, large),
+            "L2 line 1, column 24573: more than 4096 lines, stages and values; split the sketch\n");
   std::string lines;
   for (int i = 0; i < 10000; ++i) lines += "out a png\n";
-  EXPECT_EQ(problems_of(lines, large), "x");
+  EXPECT_EQ(problems_of(lines, large),
+            "L2 line 2049, column 1: more than 4096 lines, stages and values; split the sketch\n");
   std::string bad;
   for (int i = 0; i < 10000; ++i) bad += "$\n";
   EXPECT_EQ(parse(bad, large).problems.size(), 20U);
   EXPECT_EQ(problems_of("x = a " + std::string(60000, '\n') + "| resize 2x"), "");
   std::string comments = "x = (a\n";
   for (int i = 0; i < 20000; ++i) comments += "#\n";
-  EXPECT_EQ(problems_of(comments + ")"), "x");
+  EXPECT_EQ(problems_of(comments + ")"),
+            "L2 line 4098, column 1: more than 4096 lines, stages and values; split the sketch\n");
 }
 
 TEST(Json, ProblemsNameTheirPlace) {
@@ -138,14 +144,24 @@ TEST(Json, ProblemsNameTheirPlace) {
     const Parsed parsed = read_json(text);
     return parsed.problems.empty() ? std::string() : to_text(parsed.problems.front());
   };
-  EXPECT_EQ(first(""), "x");
-  EXPECT_EQ(first("{\"sketch\":2,\"lines\":[]}"), "x");
-  EXPECT_EQ(first("{\"sketch\":1,\n\"lines\":[{\"outt\":[]}]}"), "x");
-  EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"keep\":\"a b\",\"for\":\"7d\"}]}"), "x");
-  EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"keep\":\"a\",\"for\":\"7\"}]}"), "x");
-  EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"comment\":\"a\\nb\"}]}"), "x");
-  EXPECT_EQ(first(std::string(100000, '[')), "x");
-  EXPECT_EQ(first(std::string(1000000, '[')), "x");
+  EXPECT_EQ(first(""), "L1 line 1, column 1: the JSON ends too early");
+  EXPECT_EQ(first("{\"sketch\":2,\"lines\":[]}"),
+            "L1 line 1, column 11: expected `\"sketch\":1`: there is no other version");
+  EXPECT_EQ(first("{\"sketch\":1,\n\"lines\":[{\"outt\":[]}]}"),
+            "L1 line 2, column 10: expected a line: an object with `use`, `in`, `bind`, `out`, "
+            "`keep`, `want` or `comment`");
+  EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"keep\":\"a b\",\"for\":\"7d\"}]}"),
+            "L1 line 1, column 22: expected how long to keep it, as in 7d, not `b`\n   It reads: "
+            "keep a b 7d");
+  EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"keep\":\"a\",\"for\":\"7\"}]}"),
+            "L1 line 1, column 22: expected how long to keep it, as in 7d, not `7`\n   It reads: "
+            "keep a 7");
+  EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"comment\":\"a\\nb\"}]}"),
+            "L1 line 1, column 22: this line's value goes nowhere; end it with `| out png`, or "
+            "bind it with `name = ...`\n   It reads: #a\n   b");
+  EXPECT_EQ(first(std::string(100000, '[')), "L2 line 1, column 169: JSON nested deeper than 168");
+  EXPECT_EQ(first(std::string(1000000, '[')),
+            "L2 line 1, column 1: the sketch's JSON has 1000000 bytes; at most 524288");
   EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"out\":[{\"name\":\"a\"}],\"medium\":\"png\"}]}"),
             "");
 }
