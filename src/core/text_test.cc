@@ -69,6 +69,9 @@ TEST(NearestWord, FindsSlipsOnly) {
   EXPECT_EQ(nearest_word("lisen", kWords), "listen");
   EXPECT_EQ(nearest_word("polciy", kWords), "policy");
   EXPECT_EQ(nearest_word("modelz", kWords), "models");
+  static constexpr std::array<std::string_view, 2> kShort{"png", "txt"};
+  EXPECT_EQ(nearest_word("pgn", kShort), "png") << "two letters exchanged are one slip";
+  EXPECT_EQ(nearest_word("gnp", kShort), std::nullopt);
   EXPECT_EQ(nearest_word("temperature", kWords), std::nullopt);
   EXPECT_EQ(nearest_word("", kWords), std::nullopt);
   EXPECT_EQ(suggestion("lisen", kWords), " Did you mean `listen`?");

@@ -46,8 +46,12 @@ std::string space_name(const Space& space) {
       return std::string(known.name);
     }
   }
-  // A word must not begin with a digit.
-  return "s" + space.digest().substr(0, 7);
+  std::string name;
+  for (const char c : space.family) {
+    if (c >= 'A' && c <= 'Z') name += static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9' && !name.empty())) name += c;
+  }
+  return fmt::format("{}-{}", name.empty() ? "s" : name, space.digest().substr(0, 4));
 }
 
 const Model* Catalogue::find(std::string_view name) const {

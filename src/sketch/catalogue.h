@@ -30,7 +30,7 @@ struct Space {
   // "KL-f8, x0.18215"
   [[nodiscard]] std::string facts() const;
 };
-// The name of a space that is widely used, else its digest's first eight digits.
+// "sd", "sdxl"; of others, the family and the first digits of the digest: "klf4-5726".
 std::string space_name(const Space& space);
 
 struct Model {

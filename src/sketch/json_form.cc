@@ -32,8 +32,8 @@ Maybe<> only(const JsonValue& value, std::initializer_list<std::string_view> all
   for (std::size_t i = 0; i < value.keys.size(); ++i) {
     if (std::ranges::find(allowed, value.keys[i]) != allowed.end()) continue;
     return wrong(value.items[i],
-                 fmt::format("there is no member `{}` here.{}", value.keys[i],
-                             suggestion(value.keys[i], {allowed.begin(), allowed.size()})));
+                 fmt::format("there is no member `{}` here{}", value.keys[i],
+                             hint(value.keys[i], std::span(allowed.begin(), allowed.size()))));
   }
   return {};
 }

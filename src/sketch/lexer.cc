@@ -13,6 +13,9 @@ namespace {
 
 using Kind = Token::Kind;
 
+// Longer than anybody types; finding the nearest word is quadratic.
+constexpr std::size_t kWordBytesMax = 128;
+
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 class Lexer {
@@ -23,7 +26,7 @@ class Lexer {
 
   Lexed run() {
     while (at_ < text_.size() && lexed_.problems.size() < limits_.problems) step();
-    end_line();
+    end_line(here());
     emit({.kind = Kind::End, .place = here(), .text = {}, .number = {}, .size = {}});
     return std::move(lexed_);
   }
@@ -35,7 +38,7 @@ class Lexer {
   void number();
   void line_break();
   void comment();
-  void end_line();
+  void end_line(Place place);
   bool continues();
 
   [[nodiscard]] Place here() const { return {line_, column_}; }
@@ -65,6 +68,7 @@ class Lexer {
   }
   void problem(Place place, std::string message) {
     lexed_.problems.push_back({Check::L1, place, std::move(message)});
+    broken_ = true;
     while (at_ < text_.size() && peek() != '\n') take();
   }
 
@@ -79,6 +83,7 @@ class Lexer {
   std::optional<Token> trailing_;  // The comment that may turn out to be the line's last.
   std::size_t bar_ = 0;  // Only blanks and comments lie before this `|`: found once, not per line.
   bool gap_ = false;
+  bool broken_ = false;
 };
 
 // True if the next line with something on it begins with `|`.
@@ -100,6 +105,7 @@ bool Lexer::continues() {
 }
 
 void Lexer::line_break() {
+  const Place end = here();
   ++at_;
   ++line_;
   column_ = 1;
@@ -109,11 +115,14 @@ void Lexer::line_break() {
     gap_ = gap_ || !lexed_.tokens.empty();
     return;
   }
-  if (!continues()) end_line();
+  if (!continues()) end_line(end);
 }
 
-void Lexer::end_line() {
-  if (lexed_.tokens.size() == line_start_) return;
+void Lexer::end_line(Place place) {
+  if (lexed_.tokens.size() == line_start_) {
+    broken_ = false;
+    return;
+  }
   if (!inner_.empty()) {
     std::vector<Token> lines;
     inner_.front().gap = std::exchange(lexed_.tokens[line_start_].gap, false);
@@ -131,7 +140,8 @@ void Lexer::end_line() {
   }
   Token end;
   end.kind = Kind::LineEnd;
-  end.place = here();
+  end.place = place;
+  end.broken = std::exchange(broken_, false);
   if (trailing_) {
     end.place = trailing_->place;
     end.text = std::move(trailing_->text);
@@ -162,7 +172,7 @@ void Lexer::comment() {
   token.text = std::string(text);
   if (depth_ == 0 && lexed_.tokens.size() == line_start_) {
     emit(std::move(token));
-    end_line();
+    end_line(here());
     // Its own line break is no empty line.
     if (peek() == '\n') {
       ++at_;
@@ -191,6 +201,11 @@ void Lexer::word() {
     take();
   }
   const std::string_view name = text_.substr(from, at_ - from);
+  if (name.size() > kWordBytesMax) {
+    problem(place, fmt::format("a word of {} bytes; at most {}", name.size(), kWordBytesMax));
+    lexed_.problems.back().check = Check::L2;
+    return;
+  }
   if (!is_composed(name)) {
     problem(place, fmt::format("`{}` is not in Unicode's normalisation form C; type it anew, with "
                                "letters that carry their accents",

@@ -40,6 +40,7 @@ struct Token {
   Size size;
   bool gap = false;      // The first of a line, after an empty line.
   bool comment = false;  // Of a LineEnd: `text` is one.
+  bool broken = false;   // Of a LineEnd: a problem was found in its line.
 };
 
 struct Lexed {

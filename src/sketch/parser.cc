@@ -58,9 +58,10 @@ Parsed Parser::run() {
       sketch_.lines.push_back(std::move(*read));
       continue;
     }
-    problems_.push_back(std::move(read.error()));
-    if (problems_.back().check == Check::L2) break;
-    in_.skip_line();
+    const bool large = read.error().check == Check::L2;
+    // Of a line that the lexer did not understand, what follows is a consequence.
+    if (in_.skip_line() || large) problems_.push_back(std::move(read.error()));
+    if (large) break;
   }
   if (!sketch_.lines.empty()) sketch_.lines.front().gap = false;
   std::ranges::stable_sort(problems_, [](const Problem& a, const Problem& b) {
@@ -179,10 +180,10 @@ Parser::LineResult Parser::use() {
   const Token dtype = in_.peek();
   if (dtype.kind != Kind::Word || std::ranges::find(dtypes(), dtype.text) == dtypes().end()) {
     return Missing({Check::L1, dtype.place,
-                    fmt::format("expected {}, not {}.{}",
+                    fmt::format("expected {}, not {}{}",
                                 use.at || use.fit ? "a precision such as f16"
                                                   : "`at` or a precision such as f16",
-                                described(dtype), suggestion(dtype.text, dtypes()))});
+                                described(dtype), hint(dtype.text, dtypes()))});
   }
   use.dtype_place = dtype.place;
   use.dtype = in_.take().text;
@@ -235,8 +236,8 @@ Maybe<Out> Parser::medium_after(Flow flow) {
   const MediumSpec* spec = medium.kind == Kind::Word ? find_medium(medium.text) : nullptr;
   if (spec == nullptr) {
     return Missing({Check::L1, medium.place,
-                    fmt::format("expected a medium, {}, not {}.{}", one_of(names),
-                                described(medium), suggestion(medium.text, names))});
+                    fmt::format("expected a medium, {}, not {}{}", one_of(names), described(medium),
+                                hint(medium.text, names))});
   }
   in_.take();
   Out out;
@@ -286,9 +287,9 @@ Parser::LineResult Parser::flow_line() {
     std::vector<std::string_view> words = names_of(stages());
     words.insert(words.end(), line_words().begin(), line_words().end());
     return Missing({Check::L1, first.place,
-                    fmt::format("no line begins with `{} {}`.{}", first.text,
+                    fmt::format("no line begins with `{} {}`{}", first.text,
                                 next.kind == Kind::Text ? "\"...\"" : in_.raw(next),
-                                suggestion(first.text, words))});
+                                hint(first.text, words))});
   }
   if (next.kind != Kind::LineEnd) {
     return Missing({Check::L1, next.place,
@@ -327,8 +328,8 @@ Parser::LineResult Parser::want() {
     if (word.kind != Kind::Word || std::ranges::find(wishes(), word.text) == wishes().end()) {
       return Missing(
           {Check::L1, word.place,
-           fmt::format("expected {}, not {}.{}", one_of({wishes().begin(), wishes().end()}),
-                       described(word), suggestion(word.text, wishes()))});
+           fmt::format("expected {}, not {}{}", one_of({wishes().begin(), wishes().end()}),
+                       described(word), hint(word.text, wishes()))});
     }
     in_.take();
     TRY_VOID(in_.count(word.place));

@@ -108,7 +108,7 @@ TEST(Parser, GoesOnWithTheNextLine) {
   EXPECT_EQ(problems_of("x = smaple\ny = c | resice 2x\nout y pgn\nout y png"),
             "L1 line 2, column 9: there is no stage `resice`. Did you mean `resize`?\n"
             "L1 line 3, column 7: expected a medium, `png`, `webp`, `jpeg`, `txt`, `json`, `npy`, "
-            "`wav` or `opus`, not `pgn`.\n");
+            "`wav` or `opus`, not `pgn`. Did you mean `png`?\n");
 }
 
 // Nothing a sketch says may crash: what is too much is refused with its place.

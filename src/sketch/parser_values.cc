@@ -71,10 +71,12 @@ Token ValueParser::take() {
   return token;
 }
 
-void ValueParser::skip_line() {
+bool ValueParser::skip_line() {
   while (peek().kind != Kind::LineEnd && peek().kind != Kind::End) ++at_;
+  const bool broken = peek().broken;
   if (peek().kind == Kind::LineEnd) ++at_;
   depth_ = 0;
+  return !broken;
 }
 
 bool ValueParser::is_word(std::string_view word) const {
@@ -122,9 +124,9 @@ Maybe<TypeNote> ValueParser::type() {
   }
   const Token kind = peek();
   if (kind.kind != Kind::Word || std::ranges::find(type_names(), kind.text) == type_names().end()) {
-    return syntax(kind.place, fmt::format("expected a type, {}, not {}.{}",
+    return syntax(kind.place, fmt::format("expected a type, {}, not {}{}",
                                           one_of({type_names().begin(), type_names().end()}),
-                                          described(kind), suggestion(kind.text, type_names())));
+                                          described(kind), hint(kind.text, type_names())));
   }
   type.kind = take().text;
   TRY_VOID(type_details(type));
@@ -197,10 +199,10 @@ Maybe<Stage> ValueParser::stage() {
       return syntax(token.place, fmt::format("expected a stage after `|`, not {}; there are {}",
                                              described(token), one_of(names)));
     }
-    const std::string near = suggestion(token.text, names);
+    const std::string near = hint(token.text, names);
     return syntax(token.place,
-                  fmt::format("there is no stage `{}`.{}", token.text,
-                              near.empty() ? fmt::format(" There are {}.", one_of(names)) : near));
+                  fmt::format("there is no stage `{}`{}", token.text,
+                              near.empty() ? fmt::format("; there are {}", one_of(names)) : near));
   }
   take();
   TRY_VOID(count(token.place));
@@ -236,9 +238,11 @@ Maybe<> ValueParser::argument(const StageSpec& spec, Stage& stage) {
                                 token.text));
     }
     if (!as.empty()) {
+      const bool ends = depth_ > 0 && find_medium(token.text) != nullptr;
       return syntax(token.place,
-                    fmt::format("`{}` is {} and cannot stand in `{}`.{}", token.text, as, spec.name,
-                                suggestion(token.text, names_of(spec.keys))));
+                    fmt::format("`{}` is {} and cannot stand in `{}`{}", token.text, as, spec.name,
+                                ends ? "; is a `)` missing before it?"
+                                     : hint(token.text, names_of(spec.keys))));
     }
   }
   Value read = TRY(value());
@@ -260,11 +264,10 @@ Maybe<Argument> ValueParser::key_value(const KeySpec& key, const std::vector<Arg
   Value read = TRY(value());
   if (!fits(read, key)) {
     const std::string near =
-        first.kind == Kind::Word ? suggestion(first.text, key.choices) : std::string();
+        first.kind == Kind::Word ? hint(first.text, key.choices) : std::string();
     const bool list = first.kind == Kind::OpenList || first.kind == Kind::Open;
-    return syntax(first.place,
-                  fmt::format("`{}` wants {}, not {}{}{}", key.name, key.wants,
-                              list ? "this" : described(first), near.empty() ? "" : ".", near));
+    return syntax(first.place, fmt::format("`{}` wants {}, not {}{}", key.name, key.wants,
+                                           list ? "this" : described(first), near));
   }
   return Argument{.key = std::string(key.name), .place = token.place, .value = std::move(read)};
 }
@@ -279,10 +282,10 @@ Maybe<> ValueParser::positional(const StageSpec& spec, const Stage& stage, const
   if (!before.empty() && before.back().key.empty() &&
       before.back().value.kind == Value::Kind::Word && !bound_.contains(before.back().value.text)) {
     const std::string& word = before.back().value.text;
-    const std::string near = suggestion(word, names_of(spec.keys));
+    const std::string near = hint(word, names_of(spec.keys));
     if (!near.empty()) {
       return syntax(before.back().place,
-                    fmt::format("`{}` has no key `{}`.{}", spec.name, word, near));
+                    fmt::format("`{}` has no key `{}`{}", spec.name, word, near));
     }
   }
   if (again) {
@@ -307,9 +310,9 @@ Maybe<std::vector<Argument>> ValueParser::keyed(std::span<const KeySpec> keys,
     if (key == nullptr) {
       const auto names = names_of(keys);
       return syntax(token.place,
-                    fmt::format("`{}` takes {}, not {}.{}", owner,
+                    fmt::format("`{}` takes {}, not {}{}", owner,
                                 names.empty() ? std::string("nothing more") : one_of(names),
-                                described(token), suggestion(token.text, names)));
+                                described(token), hint(token.text, names)));
     }
     arguments.push_back(TRY(key_value(*key, arguments)));
   }

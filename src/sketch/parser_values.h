@@ -25,7 +25,8 @@ class ValueParser {
 
   [[nodiscard]] const Token& peek(std::size_t ahead = 0) const;
   Token take();  // At the end it stays there.
-  void skip_line();
+  // To the next line. False if the lexer had a problem with the one that is left.
+  bool skip_line();
   [[nodiscard]] bool is_word(std::string_view word) const;
   // What the token looks like in the text, for messages.
   static std::string raw(const Token& token);

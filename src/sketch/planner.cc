@@ -104,7 +104,7 @@ Planned Builder::build() {
   const Plan& plan = planned_.plan;
   if (planned_.problems.empty() && under_ && plan.price > Duration(*nanoseconds(*under_))) {
     problem(Check::E1, under_place_,
-            fmt::format("this takes about {}, not under {}\nFewer steps, a smaller picture or a "
+            fmt::format("this takes about {}, not under {}.\nFewer steps, a smaller picture or a "
                         "faster model would do; `want draft` chooses them.",
                         format_duration(plan.price), under_->text()));
   }
@@ -221,7 +221,7 @@ void Builder::use(const Use& use) {
     std::vector<std::string_view> names{"auto"};
     for (const Model& model : catalogue_.models) names.emplace_back(model.name);
     problem(Check::N1, use.place,
-            fmt::format("there is no model `{}`.{}", use.model, suggestion(use.model, names)));
+            fmt::format("there is no model `{}`{}", use.model, hint(use.model, names)));
     return;
   }
   const Model& model = *made.model;
@@ -245,7 +245,7 @@ void Builder::use(const Use& use) {
           fmt::format("{} is too large: a side has at most {} pixels", size.text(), limits_.side));
     } else if (const Size good{nearest(size.width), nearest(size.height)}; good != size) {
       problem(Check::S1, use.at_place,
-              fmt::format("{} does not suit {}, whose sides are multiples of {}\nThe nearest that "
+              fmt::format("{} does not suit {}, whose sides are multiples of {}.\nThe nearest that "
                           "fits inside is {}.",
                           size.text(), model.name, model.multiple, good.text()));
     }
@@ -258,9 +258,9 @@ void Builder::use(const Use& use) {
   if (use.fit && !all_names_.contains(use.fit_name)) {
     std::vector<std::string_view> names;
     for (const auto& [name, place] : all_names_) names.emplace_back(name);
-    problem(Check::N1, use.at_place,
-            fmt::format("there is no input `{}` to fit.{}", use.fit_name,
-                        suggestion(use.fit_name, names)));
+    problem(
+        Check::N1, use.at_place,
+        fmt::format("there is no input `{}` to fit{}", use.fit_name, hint(use.fit_name, names)));
   }
   defaults_[static_cast<std::size_t>(model.kind)] = made;
 }
@@ -309,6 +309,7 @@ std::uint32_t Builder::stage(const Stage& stage, std::optional<Operand> piped) {
     problem(Check::L2, stage.place,
             fmt::format("`{}` makes {} values; at most {}", spec.name, node.type.count,
                         limits_.elements));
+    node.type = {};
   }
   return add(std::move(node));
 }

@@ -10,7 +10,8 @@
 namespace lares::sketch {
 namespace {
 
-constexpr std::array<std::string_view, kModelKinds> kKindNames{"image", "chat", "embedding"};
+constexpr std::array<std::string_view, kModelKinds> kKindNames{"an image model", "a chat model",
+                                                               "an embedding model"};
 
 bool has(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
@@ -55,7 +56,7 @@ bool Builder::named_argument(Call& call, const Argument& argument) {
       for (const Model& model : catalogue_.models) words.emplace_back(model.name);
     }
     problem(Check::N1, argument.place,
-            fmt::format("nothing is called `{}` here.{}", word, suggestion(word, words)));
+            fmt::format("nothing is called `{}` here{}", word, hint(word, words)));
     return false;
   }
   call.operands.push_back(this->word(argument.value));
@@ -101,13 +102,12 @@ const Model* Builder::model_named(const std::string& name, Place place, ModelKin
   if (model == nullptr) {
     std::vector<std::string_view> names;
     for (const Model& known : catalogue_.models) names.emplace_back(known.name);
-    problem(Check::N1, place,
-            fmt::format("there is no model `{}`.{}", name, suggestion(name, names)));
+    problem(Check::N1, place, fmt::format("there is no model `{}`{}", name, hint(name, names)));
     return nullptr;
   }
   if (model->kind == kind) return model;
   problem(Check::T1, place,
-          fmt::format("{} is a model for {}, and this needs one for {}", name,
+          fmt::format("{} is {}, and this needs {}", name,
                       kKindNames.at(static_cast<std::size_t>(model->kind)),
                       kKindNames.at(static_cast<std::size_t>(kind))));
   return nullptr;
@@ -127,8 +127,7 @@ const Model* Builder::model_of(const Call& call) {
   }
   if (first == nullptr) {
     problem(Check::N1, call.stage->place,
-            fmt::format("`{}` needs a model for {}, and there is none", call.spec->name,
-                        kKindNames.at(kind)));
+            fmt::format("`{}` needs {}, and there is none", call.spec->name, kKindNames.at(kind)));
   }
   return first;
 }

@@ -81,21 +81,25 @@ class Keys {
     return out;
   }
 
+  // In cells; a picture that is not there yet has none.
+  static std::string shape(Size cells) {
+    return cells.width == 0 ? " shape at run time" : ' ' + cells.text();
+  }
+
   std::string batch_key(const Node& node) const {
     if (!has(kBatched, node.op) || plan_.exact) return "";
     std::string out = fmt::format("{} {} {}", node.op, node.model, node.dtype);
     if (node.op == "sample" || node.op == "latent") {
-      if (node.type.size.width != 0) out += ' ' + node.type.size.text();
+      out += shape(node.type.size);
     } else if (node.op == "decode") {
-      const Size cells = plan_.nodes[node.inputs.front()].type.size;
-      if (cells.width != 0) out += ' ' + cells.text();
+      out += shape(plan_.nodes[node.inputs.front()].type.size);
     }
     if (node.op != "sample") return out;
     for (const auto& [key, text] : node.fixed) {
       if (key == "cfg") {
         out += text == "on" ? " cfg" : "";
       } else {
-        out += key == "steps" ? fmt::format(" {} steps", text) : ' ' + text;
+        out += key == "steps" ? fmt::format(" steps {}", text) : ' ' + text;
       }
     }
     return out;

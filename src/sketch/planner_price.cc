@@ -1,5 +1,6 @@
 // What must run, the memory that it needs, and what it costs.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -122,6 +123,9 @@ class Prices {
   }
 
   void refuse(const Node& node, const Model& model, std::string_view what, Size pixels) {
+    const bool weights = model.weights + catalogue_.leased > catalogue_.device_memory;
+    if (weights && !refused_.insert(model.name).second) return;
+    if (weights) what = "";
     std::string needs = fmt::format("{} for its weights", format_bytes(model.weights.count));
     if (!what.empty()) {
       const std::int64_t each =
@@ -133,15 +137,17 @@ class Prices {
     }
     problems_.push_back(
         {Check::M1, node.place,
-         fmt::format("{} needs {}; the device has {}, {} of it held by latents\nA smaller picture, "
-                     "or weights in q8_0, would need less.",
-                     model.name, needs, format_bytes(catalogue_.device_memory.count),
-                     format_bytes(catalogue_.leased.count))});
+         fmt::format(
+             "{} needs {}; the device has {}, {} of it held by latents.\nA smaller picture, "
+             "or weights in q8_0, would need less.",
+             model.name, needs, format_bytes(catalogue_.device_memory.count),
+             format_bytes(catalogue_.leased.count))});
   }
 
   Plan& plan_;
   const Catalogue& catalogue_;
   Problems& problems_;
+  std::set<std::string> refused_;  // Models whose weights do not fit.
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ Node Builder::resize(const Call& call) {
   }
   if (type.noise) {
     problem(Check::T3, from.place,
-            fmt::format("{} is {}: only clean latents are resized\nLet it be finished first, or "
+            fmt::format("{} is {}: only clean latents are resized.\nLet it be finished first, or "
                         "resize before it begins.",
                         from.said, type.text()));
     return {};
@@ -95,7 +95,7 @@ Node Builder::resize(const Call& call) {
   } else if (wanted != Size{bucketed(wanted.width, multiple), bucketed(wanted.height, multiple)}) {
     problem(Check::S1, call.number->place,
             fmt::format(
-                "{} does not suit {}, whose sides are multiples of {}\nThe nearest is {}.",
+                "{} does not suit {}, whose sides are multiples of {}.\nThe nearest is {}.",
                 wanted.text(), model == nullptr ? "this latent" : model->name, multiple,
                 Size{bucketed(wanted.width, multiple), bucketed(wanted.height, multiple)}.text()));
     return {};
@@ -155,10 +155,11 @@ Node Builder::pixels(const Call& call) {
   }
   const Type& type = type_of(call.operands[0]);
   if (type.noise) {
-    problem(Check::T3, call.operands[0].place,
-            fmt::format("{} is {}: still noisy\nLet it be finished first: `| sample c` runs the {} "
-                        "steps that are left.",
-                        call.operands[0].said, type.text(), type.noise->steps - type.noise->done));
+    problem(
+        Check::T3, call.operands[0].place,
+        fmt::format("{} is {}: still noisy.\nLet it be finished first: `| sample c` runs the {} "
+                    "steps that are left.",
+                    call.operands[0].said, type.text(), type.noise->steps - type.noise->done));
     return {};
   }
   const Model* model = catalogue_.find(type.model);

@@ -45,7 +45,7 @@ std::string Builder::unknown_word(const std::string& name) const {
   std::vector<std::string_view> words = names_of(stages());
   for (const auto& [known, where] : names_) words.emplace_back(known);
   for (const Model& model : catalogue_.models) words.emplace_back(model.name);
-  return fmt::format("nothing is called `{}`.{}", name, suggestion(name, words));
+  return fmt::format("nothing is called `{}`{}", name, hint(name, words));
 }
 
 Operand Builder::word(const Value& value) {
@@ -102,7 +102,7 @@ std::uint32_t Builder::handle(const Value& value) {
     std::vector<std::string_view> ids;
     for (const Kept& k : catalogue_.kept) ids.emplace_back(k.id);
     problem(Check::N1, value.place,
-            fmt::format("no latent `lat:{}` is kept.{}", value.text, suggestion(value.text, ids)));
+            fmt::format("no latent `lat:{}` is kept{}", value.text, hint(value.text, ids)));
   } else if (kept->expired) {
     problem(Check::N1, value.place,
             fmt::format("`lat:{}` was kept and has expired; run the sketch that made it again",
@@ -167,7 +167,7 @@ void Builder::keep(const Keep& keep) {
   const Type& type = type_of(kept);
   if (!type.is(Kind::Latent) && !type.is(Kind::Cond) && !type.is(Kind::Embedding)) {
     problem(Check::T1, keep.place,
-            fmt::format("{} is {}; `keep` takes latents, conditioning and embeddings\nPut it out, "
+            fmt::format("{} is {}; `keep` takes latents, conditioning and embeddings.\nPut it out, "
                         "or keep what it was made from.",
                         keep.name, type.text()));
     return;
@@ -219,7 +219,7 @@ void Builder::out(const Out& out) {
     const Stage stage{.name = "pixels", .place = out.place, .arguments = {}};
     if (type.noise) {
       return problem(Check::T3, out.place,
-                     fmt::format("this is {}: still noisy\nLet it be finished first: `| sample "
+                     fmt::format("this is {}: still noisy.\nLet it be finished first: `| sample "
                                  "c` runs the {} steps that are left.",
                                  type.text(), type.noise->steps - type.noise->done));
     }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/text.h"
+
 namespace lares::sketch {
 
 std::string_view check_name(Check check) {
@@ -21,6 +23,15 @@ std::string to_text(const Problem& problem) {
     if (c == '\n') out += "   ";
   }
   return out;
+}
+
+std::string hint(std::string_view word, std::span<const std::string_view> candidates) {
+  const std::string near = suggestion(word, candidates);
+  return near.empty() ? near : '.' + near;
+}
+
+std::string hint(std::string_view word, const std::vector<std::string_view>& candidates) {
+  return hint(word, std::span(candidates));
 }
 
 std::string one_of(const std::vector<std::string_view>& words) {

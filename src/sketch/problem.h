@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,10 @@ using Problems = std::vector<Problem>;
 
 // "T2 line 2, column 13: what.\n   Why.\n   The way out."
 std::string to_text(const Problem& problem);
+
+// ". Did you mean `x`?", or "" if no candidate is near.
+std::string hint(std::string_view word, const std::vector<std::string_view>& candidates);
+std::string hint(std::string_view word, std::span<const std::string_view> candidates);
 
 // "a, b or c", each in backticks.
 std::string one_of(const std::vector<std::string_view>& words);

@@ -16,7 +16,7 @@ inline Model picture_model(std::string name, Space space, std::uint32_t multiple
   return model;
 }
 
-inline Catalogue sample_catalogue() {
+inline Catalogue test_catalogue() {
   const Space sd{.name = "sd", .family = "KL-f8", .scale = {18215, 5}};
   const Space sdxl{.name = "sdxl", .family = "KL-f8", .scale = {13025, 5}};
   Catalogue all;
@@ -39,6 +39,8 @@ inline Catalogue sample_catalogue() {
   all.models[4].cond_width = all.models[4].takes_width = 128;
   all.models[4].usual = {64, 64};
   all.models[4].weights = Bytes{10000000};
+  all.models.push_back(picture_model("haus-sd", sd, 64));
+  all.models[5].encoder = "clip-de";
   all.models.push_back(
       {.name = "starter-chat", .kind = ModelKind::Chat, .digest = "c0", .dtypes = {"q8_0"}});
   all.models.push_back(
