@@ -12,6 +12,7 @@
 #include "app/model_command.h"
 #include "app/serve_command.h"
 #include "app/simulate_command.h"
+#include "app/sketch_command.h"
 #include "app/usage_command.h"
 #include "app/worker_command.h"
 #include "core/text.h"
@@ -25,14 +26,15 @@ constexpr std::string_view kHelp =
     "  lares chat [FLAGS]     chat in the terminal; -m \"one question\" and pipes too\n"
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares model ...        models: list, show, add, remove\n"
+    "  lares sketch ...       pictures and texts in a few lines: check, fmt\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
     "  lares doctor [FLAGS]   what the configuration promises on this machine: --json\n"
     "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 9> kVerbs{"serve", "chat",     "member", "model",  "doctor",
-                                                 "usage", "simulate", "help",   "version"};
+constexpr std::array<std::string_view, 10> kVerbs{
+    "serve", "chat", "member", "model", "doctor", "sketch", "usage", "simulate", "help", "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -47,6 +49,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "chat") return lares::app::run_chat_command(arguments);
   if (verb == "member") return lares::app::run_member_command(arguments);
   if (verb == "model") return lares::app::run_model_command(arguments, own_path());
+  if (verb == "sketch") return lares::app::run_sketch_command(arguments, own_path());
   if (verb == "doctor") return lares::app::run_doctor_command(arguments);
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);

@@ -36,6 +36,7 @@ std::string space_name(const Space& space);
 struct Model {
   std::string name{};
   ModelKind kind = ModelKind::Image;
+  bool embeds = false;        // A chat model that makes embeddings as well.
   std::string digest{};       // Of its weights.
   bool warm = false;          // Its weights are on the device.
   std::uint32_t quality = 0;  // Among its kind; `want fine` takes the highest.
@@ -58,6 +59,10 @@ struct Model {
 
   // Embedding models.
   std::uint32_t embedding_width = 0;
+
+  [[nodiscard]] bool does(ModelKind what) const {
+    return kind == what || (what == ModelKind::Embed && embeds);
+  }
 };
 
 // How long one unit of work took: one step of one row ("step"), one picture ("decode", "latent"),

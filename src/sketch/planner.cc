@@ -66,7 +66,7 @@ Planned make_plan(const Sketch& sketch, const Catalogue& catalogue, const Limits
     if (!first.open_choices()[kind]) continue;
     std::vector<Candidate> candidates;
     for (const Model& model : catalogue.models) {
-      if (static_cast<std::size_t>(model.kind) != kind) continue;
+      if (!model.does(static_cast<ModelKind>(kind))) continue;
       chosen[kind] = model.name;
       candidates.push_back({&model, Builder(sketch, catalogue, limits, chosen).build()});
     }
@@ -263,6 +263,9 @@ void Builder::use(const Use& use) {
         fmt::format("there is no input `{}` to fit{}", use.fit_name, hint(use.fit_name, names)));
   }
   defaults_[static_cast<std::size_t>(model.kind)] = made;
+  Default& embedding = defaults_[static_cast<std::size_t>(ModelKind::Embed)];
+  const bool free = embedding.model == nullptr || embedding.model->kind != ModelKind::Embed;
+  if (model.does(ModelKind::Embed) && free) embedding = made;
 }
 
 std::uint32_t Builder::flow(const Flow& flow) {

@@ -105,7 +105,7 @@ const Model* Builder::model_named(const std::string& name, Place place, ModelKin
     problem(Check::N1, place, fmt::format("there is no model `{}`{}", name, hint(name, names)));
     return nullptr;
   }
-  if (model->kind == kind) return model;
+  if (model->does(kind)) return model;
   problem(Check::T1, place,
           fmt::format("{} is {}, and this needs {}", name,
                       kKindNames.at(static_cast<std::size_t>(model->kind)),
@@ -121,7 +121,7 @@ const Model* Builder::model_of(const Call& call) {
   if (!chosen_[kind].empty()) return catalogue_.find(chosen_[kind]);
   const Model* first = nullptr;
   for (const Model& model : catalogue_.models) {
-    if (static_cast<std::size_t>(model.kind) != kind) continue;
+    if (!model.does(static_cast<ModelKind>(kind))) continue;
     open_[kind] = true;
     if (first == nullptr) first = &model;
   }
