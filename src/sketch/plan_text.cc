@@ -88,9 +88,11 @@ std::string to_text(const Plan& plan) {
   }
   if (plan.exact) out += "D1 exact: in no batch with others\n";
   if (plan.approx) out += "D1 approx: steps may be reused, and the record says so\n";
-  out += fmt::format("E1 price: {}", format_duration(plan.price));
+  const bool measured = plan.price > Duration(0) || plan.unmeasured.empty();
+  out += "E1 price: " + (measured ? format_duration(plan.price) : std::string());
   if (!plan.unmeasured.empty()) {
-    out += fmt::format(" and what is not measured yet: {}", fmt::join(plan.unmeasured, ", "));
+    out += fmt::format("{}not measured yet: {}", measured ? ", and what is " : "",
+                       fmt::join(plan.unmeasured, ", "));
   }
   if (plan.memory.count > 0) out += fmt::format("; memory {}", format_bytes(plan.memory.count));
   return out + fmt::format("\nplan {}\n", plan.key.substr(0, 12));
