@@ -16,7 +16,7 @@ std::string arguments_text(const Node& node) {
   std::string out;
   for (const Pairs* pairs : {&node.fixed, &node.at_run}) {
     for (const auto& [key, text] : *pairs) {
-      if (key == "name" || key == "digest" || key == "cfg") continue;
+      if (key == "name" || key == "digest" || (key == "cfg" && pairs == &node.fixed)) continue;
       if (!out.empty()) out += ' ';
       out += key == "text" ? json_quoted(text) : fmt::format("{} {}", key, text);
     }
