@@ -64,8 +64,8 @@ std::string Builder::hop_price(const Space& from, const Model& to, Size pixels) 
   const auto step = catalogue_.cost(to, "step", pixels);
   if (!decode || !encode || !step || step->count() <= 0) return "its price is not measured yet";
   const std::int64_t tenths = scaled(decode->count() + encode->count(), 10, step->count());
-  return fmt::format("about {} U-Net steps at {}",
-                     Decimal::millionths(tenths * (kMillion / 10)).text(), pixels.text());
+  return fmt::format("about {} U-Net steps{}", Decimal::millionths(tenths * (kMillion / 10)).text(),
+                     pixels.width == 0 ? "" : " at " + pixels.text());
 }
 
 bool Builder::check_space(const Operand& latent, const Model& model) {

@@ -82,6 +82,11 @@ Node Builder::resize(const Call& call) {
   Size wanted = call.number->size;
   if (call.number->kind == Value::Kind::Number) {
     const std::int64_t by = call.number->number.value.in_millionths().value_or(0);
+    if (by == 0) {
+      problem(Check::L1, call.number->place,
+              "a factor is more than nothing, and no more than a million");
+      return {};
+    }
     const auto side = [&](std::uint32_t n) {
       return std::min<std::int64_t>(scaled(n, by, kMillion), 1U << 30U);
     };

@@ -210,7 +210,9 @@ void Builder::out(const Out& out) {
     if (argument.key == "q" && (n < 1 || n > 100)) {
       problem(Check::L1, argument.value.place, "a quality is a number from 1 to 100");
     }
-    if (argument.key == "fps" && !type.list) {
+    if (argument.key == "fps" && n == 0) {
+      problem(Check::L1, argument.value.place, "no pictures a second never end");
+    } else if (argument.key == "fps" && !type.list) {
       problem(Check::T1, argument.place,
               fmt::format("`fps` plays a list of pictures; this is one {}", kind_text(type.kind)));
     }
