@@ -101,11 +101,13 @@ class Builder {
   bool two_latents(const Call& call);
   [[nodiscard]] std::string hop_price(const Space& from, const Model& to, Size pixels) const;
   Size shape_for(const Model& model);
+  [[nodiscard]] std::string dtype_for(const Model& model) const;
 
   // Helpers.
   void problem(Check check, Place place, std::string message);
   [[nodiscard]] const Type& type_of(const Operand& operand) const;
   bool wants(const Operand& operand, Type::Kind kind, std::string_view stage);
+  bool single(const Operand& operand, std::string_view key);  // Not a list.
   // The operands that a stage has: at least and at most so many. Says so otherwise.
   bool operands(const Call& call, std::size_t least, std::size_t most, std::string_view what);
   // A list if one of the operands is, its length the product of what is known.

@@ -54,6 +54,13 @@ std::string reason(const Candidate& best, std::size_t among, const Sketch& sketc
   return fmt::format("{}, of {}", why, among);
 }
 
+// A text, or a text of a list, has a name in braces.
+bool inserts(const Value& value) {
+  if (value.kind == Value::Kind::List) return std::ranges::any_of(value.items, inserts);
+  const auto pieces = pieces_of(value.text);
+  return pieces && std::ranges::any_of(*pieces, &Piece::insert);
+}
+
 }  // namespace
 
 // Plans once, and where a model is to be chosen, once more for each that could be.
@@ -206,6 +213,10 @@ void Builder::input(const In& in) {
                             (in.initial->kind == Value::Kind::List) != node.type.list)) {
     problem(Check::T1, in.initial->place,
             fmt::format("the default of `{}` is no {}", in.name, node.type.text()));
+  }
+  if (in.initial && inserts(*in.initial)) {
+    problem(Check::T1, in.initial->place,
+            "a default inserts no other input; write `{{` for a brace of its own");
   }
   if (!free_name(in.name, in.place)) return;
   names_[in.name] = {add(std::move(node)), in.place, true};

@@ -158,6 +158,13 @@ bool Builder::wants(const Operand& operand, Type::Kind kind, std::string_view st
   return false;
 }
 
+bool Builder::single(const Operand& operand, std::string_view key) {
+  if (!type_of(operand).list) return true;
+  problem(Check::T1, operand.place,
+          fmt::format("{} is {}; `{}` takes one", operand.said, type_of(operand).text(), key));
+  return false;
+}
+
 bool Builder::operands(const Call& call, std::size_t least, std::size_t most,
                        std::string_view what) {
   const std::size_t n = call.operands.size();

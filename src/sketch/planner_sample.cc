@@ -19,6 +19,12 @@ std::uint32_t whole(const Value& value) {
 
 }  // namespace
 
+std::string Builder::dtype_for(const Model& model) const {
+  const Use* use = use_of(model);
+  if (use != nullptr && !use->dtype.empty()) return use->dtype;
+  return model.dtypes.empty() ? "f16" : model.dtypes.front();
+}
+
 Size Builder::shape_for(const Model& model) {
   const Use* use = use_of(model);
   if (use == nullptr) return model.usual;
@@ -218,9 +224,8 @@ Node Builder::sample(const Call& call) {
   const bool chosen = defaults_[0].model != nullptr || type_of(cond).model.empty();
   const Model* model = chosen ? model_of(call) : catalogue_.find(type_of(cond).model);
   if (model == nullptr || !check_cond(cond, *model)) return {};
-  const Use* use = use_of(*model);
   node.model = model->name;
-  node.dtype = use != nullptr && !use->dtype.empty() ? use->dtype : model->dtypes.front();
+  node.dtype = dtype_for(*model);
   node.type = {.kind = Kind::Latent,
                .name = space_name(model->space),
                .dtype = node.dtype == "q8_0" ? "f16" : node.dtype,

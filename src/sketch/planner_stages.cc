@@ -13,11 +13,6 @@ using Kind = Type::Kind;
 
 constexpr std::int64_t kMillion = 1000000;
 
-std::string dtype_of(const Model& model, const Use* use) {
-  if (use != nullptr && !use->dtype.empty()) return use->dtype;
-  return model.dtypes.empty() ? "f16" : model.dtypes.front();
-}
-
 std::string computed_in(const std::string& dtype) {
   return dtype == "q8_0" ? "f16" : dtype;
 }
@@ -37,7 +32,7 @@ Node Builder::encode(const Call& call) {
   const Model* model = model_of(call);
   if (model == nullptr) return {};
   node.model = model->name;
-  node.dtype = dtype_of(*model, use_of(*model));
+  node.dtype = dtype_for(*model);
   node.type = {.kind = Kind::Cond,
                .name = model->encoder,
                .size = {model->cond_tokens, model->cond_width},
@@ -48,7 +43,7 @@ Node Builder::encode(const Call& call) {
   if (const Value* no = call.key("no")) {
     const Operand negative = value(*no);
     if (type_of(negative).kind == Kind::Unknown) return {};
-    if (!wants(negative, Kind::Text, "no")) return {};
+    if (!wants(negative, Kind::Text, "no") || !single(negative, "no")) return {};
     node.inputs.push_back(negative.node);
   }
   return node;
@@ -138,7 +133,7 @@ Node Builder::latent(const Call& call) {
     node.notes.push_back({Check::S1, fmt::format("{} becomes {}", size.text(), good.text())});
   }
   node.model = model->name;
-  node.dtype = dtype_of(*model, use);
+  node.dtype = dtype_for(*model);
   node.type = {.kind = Kind::Latent,
                .name = space_name(model->space),
                .size = {good.width / model->space.factor, good.height / model->space.factor},
@@ -179,7 +174,7 @@ Node Builder::pixels(const Call& call) {
     return {};
   }
   node.model = model->name;
-  node.dtype = dtype_of(*model, use_of(*model));
+  node.dtype = dtype_for(*model);
   const std::uint32_t factor = type.space.factor;
   node.type.kind = Kind::Pixels;
   node.type.list = type.list;
@@ -273,7 +268,7 @@ Node Builder::ask(const Call& call) {
   const Model* model = model_of(call);
   if (model == nullptr) return {};
   node.model = model->name;
-  node.dtype = dtype_of(*model, use_of(*model));
+  node.dtype = dtype_for(*model);
   node.type.kind = Kind::Text;
   std::string roles = call.operands.size() == 2 ? "text system" : "text";
   for (const Operand& operand : call.operands) node.inputs.push_back(operand.node);
@@ -285,6 +280,7 @@ Node Builder::ask(const Call& call) {
     const Kind kind = type_of(given).kind;
     if (kind == Kind::Unknown) return {};
     if (!(key == "json" && kind == Kind::Json) && !wants(given, Kind::Text, key)) return {};
+    if (!single(given, key)) return {};
     node.inputs.push_back(given.node);
     roles += fmt::format(" {}", key);
   }
@@ -307,7 +303,7 @@ Node Builder::embed(const Call& call) {
   const Model* model = model_of(call);
   if (model == nullptr) return {};
   node.model = model->name;
-  node.dtype = dtype_of(*model, use_of(*model));
+  node.dtype = dtype_for(*model);
   node.type.kind = Kind::Embedding;
   node.type.name = model->name;
   node.type.width = model->embedding_width;

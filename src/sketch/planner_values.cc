@@ -225,12 +225,10 @@ void Builder::out(const Out& out) {
                                  "c` runs the {} steps that are left.",
                                  type.text(), type.noise->steps - type.noise->done));
     }
+    const std::size_t before = planned_.plan.nodes.size();
     made->node = this->stage(stage, made);
-    planned_.plan.nodes[made->node].notes.erase(
-        std::remove_if(planned_.plan.nodes[made->node].notes.begin(),
-                       planned_.plan.nodes[made->node].notes.end(),
-                       [](const Note& n) { return n.check == Check::E1; }),
-        planned_.plan.nodes[made->node].notes.end());
+    // There is no way back from here, and so no price of one.
+    if (made->node >= before) planned_.plan.nodes[made->node].notes.clear();
     type = planned_.plan.nodes[made->node].type;
   }
   Node node{.op = "out", .place = out.place, .type = type, .inputs = {made->node}};

@@ -92,7 +92,11 @@ Value Value::of(Flow flow, Place place) {
   return value;
 }
 
-bool Value::operator==(const Value& other) const = default;
+// Written out: clang 14 crashes on a default that refers to itself through a vector.
+bool Value::operator==(const Value& other) const {
+  return kind == other.kind && text == other.text && number == other.number && size == other.size &&
+         items == other.items && flow == other.flow;
+}
 
 Place place_of(const Flow& flow) {
   return flow.source ? flow.source->place : flow.stages.front().place;

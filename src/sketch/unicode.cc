@@ -31,9 +31,11 @@ bool composes(char32_t a, char32_t b) {
   const bool open = a >= kSyllable && a < kSyllable + kLeads * kVowels * kTrails &&
                     (a - kSyllable) % kTrails == 0;
   if (open && b > kTrail && b < kTrail + kTrails) return true;
-  const std::span pairs(kComposition, kCompositionCount);
-  return std::ranges::any_of(std::ranges::equal_range(pairs, a, {}, &CodeRange::first),
-                             [b](const CodeRange& pair) { return pair.last == b; });
+  const auto before = [](const CodeRange& x, const CodeRange& y) {
+    return x.first != y.first ? x.first < y.first : x.last < y.last;
+  };
+  return std::binary_search(kComposition, kComposition + kCompositionCount, CodeRange{a, b},
+                            before);
 }
 
 // `text` is one name, or several with `joint` between them.
