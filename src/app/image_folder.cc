@@ -178,6 +178,8 @@ class Reader {
       model_.steps = 4;
       model_.cfg = sketch::Decimal::whole(1);
     }
+    model_.steps_draft = model_.steps / 2;
+    model_.steps_fine = model_.steps * 2;
     return {};
   }
 

@@ -139,6 +139,8 @@ TEST_F(SketchFiles, ImageModelsAreDescribedFromTheirConfigurations) {
   EXPECT_EQ(tiny->takes_width, 128U);
   EXPECT_EQ(tiny->cond_tokens, 32U);
   EXPECT_EQ(tiny->sampler, "euler");
+  EXPECT_EQ(tiny->steps_draft, 10U);
+  EXPECT_EQ(tiny->steps_fine, 40U);
   EXPECT_EQ(tiny->weights, Bytes{10});
   // The same encoder under another name; another one.
   const auto twin = read_image_model(model("twin"));

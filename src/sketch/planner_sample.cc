@@ -86,12 +86,13 @@ bool Builder::check_space(const Operand& latent, const Model& model) {
           : fmt::format("It has {} channels, and {} are wanted.", type.space.channels,
                         model.space.channels);
   problem(Check::T2, latent.place,
-          fmt::format("{} is {} ({}); {} wants Latent {} ({}).\n{}\nUse an {} model, or cross with "
+          fmt::format("{} is {} ({}); {} wants Latent {} ({}).\n{}\nUse {} {} model, or cross with "
                       "`| pixels | latent {}` ({}).",
                       latent.said,
                       Type{.kind = Kind::Latent, .name = type.name, .size = type.size}.text(),
-                      type.space.facts(), model.name, own, model.space.facts(), channels, type.name,
-                      model.name, hop_price(type.space, model, pixels)));
+                      type.space.facts(), model.name, own, model.space.facts(), channels,
+                      type.name.starts_with("sd") ? "an" : "a", type.name, model.name,
+                      hop_price(type.space, model, pixels)));
   return false;
 }
 
