@@ -159,6 +159,11 @@ TEST(Json, ProblemsNameTheirPlace) {
   EXPECT_EQ(first("{\"sketch\":1,\"lines\":[{\"comment\":\"a\\nb\"}]}"),
             "L1 line 1, column 22: this line's value goes nowhere; end it with `| out png`, or "
             "bind it with `name = ...`\n   It reads: #a\n   b");
+  // A bare name that is a key would be read as one.
+  EXPECT_EQ(
+      first("{\"sketch\":1,\"lines\":[{\"bind\":\"x\",\"flow\":[{\"stage\":\"sample\",\"args\":"
+            "[{\"name\":\"c\"},{\"name\":\"seed\"},1]}]}]}"),
+      "L1 line 1, column 22: this line cannot be said in a sketch's text");
   EXPECT_EQ(first(std::string(100000, '[')), "L2 line 1, column 169: JSON nested deeper than 168");
   EXPECT_EQ(first(std::string(1000000, '[')),
             "L2 line 1, column 1: the sketch's JSON has 1000000 bytes; at most 524288");

@@ -28,7 +28,8 @@ TEST(Names, AreComposed) {
   EXPECT_TRUE(is_composed("q\u0301")) << "there is no such letter";
   EXPECT_FALSE(is_composed("q\u0301\u0323")) << "the dot below comes first";
   EXPECT_TRUE(is_composed("q\u0323\u0301"));
-  EXPECT_FALSE(is_composed("e\u0327\u0301")) << "the accent reaches over the cedilla";
+  EXPECT_FALSE(is_composed("e\u0316\u0301")) << "the accent reaches over what is below";
+  EXPECT_TRUE(is_composed("e\u030d\u0301")) << "but not over another one above";
   EXPECT_FALSE(is_composed("a\u0323\u0302")) << "the dot is joined first";
   EXPECT_FALSE(is_composed("\u212b")) << "the unit sign is a letter";
   EXPECT_FALSE(is_composed("\u1100\u1161")) << "Hangul is composed by arithmetic";
