@@ -102,6 +102,17 @@ TEST(Golden, PlansOfTheExamples) {
   EXPECT_GE(files, 9);
 }
 
+TEST(Golden, ThePlanInTheDocumentation) {
+  const std::string plan = read_file(kGolden + "plans/draft_then_large.txt");
+  std::string indented;
+  for (std::size_t i = 0; i < plan.size();) {
+    const std::size_t end = plan.find('\n', i);
+    indented += (end == i ? "" : "    ") + plan.substr(i, end - i + 1);
+    i = end + 1;
+  }
+  EXPECT_NE(read_file(LARES_SOURCE_DIR "/docs/sketches.md").find(indented), std::string::npos);
+}
+
 TEST(Types, FollowTheEdges) {
   const Planned made = planned(
       "use sd15 at 512x768 f32\n"
