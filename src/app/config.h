@@ -37,7 +37,7 @@ struct Config {
   // models
   std::string models_folder;
   std::string shared_prompts;  // File or folder; "" = none.
-  std::string default_model;  // "" = the first that can do what is asked.
+  std::string default_model;   // "" = the first that can do what is asked.
   std::vector<ConfiguredModel> models;
   // scheduler
   std::string policy;
