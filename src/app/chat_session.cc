@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "core/text.h"
-#include "server/json.h"
 
 namespace lares::app {
 namespace {

@@ -16,8 +16,8 @@
 #include "app/model_files.h"
 #include "app/model_folder.h"
 #include "app/table.h"
+#include "core/json.h"
 #include "core/text.h"
-#include "server/json.h"
 #include "worker/supervisor.h"
 
 namespace lares::app {

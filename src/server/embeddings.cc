@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "core/json.h"
 #include "core/text.h"
-#include "server/json.h"
 #include "server/openai_request.h"
 
 namespace lares::server {

@@ -6,8 +6,8 @@
 #include <array>
 #include <thread>
 
+#include "core/json.h"
 #include "server/http_harness.h"
-#include "server/json.h"
 
 namespace lares::server {
 namespace {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/text.h"
-#include "server/json.h"
 
 namespace lares::server {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/json.h"
+#include "core/json.h"
 
 namespace lares::server {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "core/text.h"
-#include "server/json.h"
 #include "server/openai_messages.h"
 #include "server/openai_tools.h"
 

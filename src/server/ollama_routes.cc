@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/json.h"
 #include "core/text.h"
-#include "server/json.h"
 #include "server/ollama_reply.h"
 #include "server/ollama_sink.h"
 #include "server/work_headers.h"

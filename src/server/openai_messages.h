@@ -4,8 +4,8 @@
 // becomes `system`; of each message only what a template can use is kept.
 #pragma once
 
+#include "core/json.h"
 #include "server/generation.h"
-#include "server/json.h"
 
 namespace lares::server {
 

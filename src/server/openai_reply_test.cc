@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "server/json.h"
+#include "core/json.h"
 #include "server/openai_sink.h"
 
 namespace lares::server {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "server/json.h"
+#include "core/json.h"
 #include "server/openai_messages.h"
 #include "server/openai_tools.h"
 

@@ -4,8 +4,8 @@
 // Pure; any thread.
 #pragma once
 
+#include "core/json.h"
 #include "server/generation.h"
-#include "server/json.h"
 
 namespace lares::server {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "server/json.h"
+#include "core/json.h"
 #include "server/routes.h"
 #include "store/key.h"
 

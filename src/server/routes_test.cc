@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "server/json.h"
+#include "core/json.h"
 #include "server/raw_client.h"
 
 namespace lares::server {

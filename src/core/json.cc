@@ -1,4 +1,4 @@
-#include "server/json.h"
+#include "core/json.h"
 
 #include <algorithm>
 #include <cmath>

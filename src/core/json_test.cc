@@ -1,4 +1,4 @@
-#include "server/json.h"
+#include "core/json.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
