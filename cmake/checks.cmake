@@ -14,7 +14,7 @@ endif()
 # that have no source of their own.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/src/*.h)
 if(NOT LARES_LLAMA)
-  list(FILTER headers EXCLUDE REGEX "^(engine/llm|text/llama)/")
+  list(FILTER headers EXCLUDE REGEX "^(engine/(llm|diffusion)|text/llama)/")
 endif()
 set(alone "")
 foreach(header ${headers})
