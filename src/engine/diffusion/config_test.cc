@@ -13,9 +13,7 @@ namespace {
 Result<FolderConfig> changed(const std::string& file, const std::string& from,
                              const std::string& to) {
   static int count = 0;
-  const std::string folder = test_file("model" + std::to_string(++count));
-  std::filesystem::copy(kStarterModel, folder, std::filesystem::copy_options::recursive |
-                                                  std::filesystem::copy_options::create_symlinks);
+  const std::string folder = linked_starter("model" + std::to_string(++count));
   std::string text = read_file(folder + "/" + file);
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;

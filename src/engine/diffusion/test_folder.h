@@ -51,6 +51,23 @@ inline std::string safetensors_bytes(const std::string& header, std::size_t data
 inline const std::string kStarter = LARES_SOURCE_DIR "/models/starter/image/";
 inline const std::string kStarterModel = kStarter + "starter-image";
 
+// A folder in which every file is a link to the starter model's; remove a link before writing.
+inline std::string linked_starter(const std::string& name) {
+  namespace fs = std::filesystem;
+  const fs::path from(kStarterModel);
+  const fs::path to(test_file(name));
+  fs::create_directories(to);
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    const fs::path target = to / fs::relative(entry.path(), from);
+    if (entry.is_directory()) {
+      fs::create_directories(target);
+    } else {
+      fs::create_symlink(entry.path(), target);
+    }
+  }
+  return to.string();
+}
+
 // Tensor `name` of golden/`file`.safetensors.
 inline std::vector<float> golden(const std::string& file, const std::string& name) {
   const auto opened = Safetensors::open(kStarter + "golden/" + file + ".safetensors");
