@@ -38,9 +38,9 @@ inline constexpr std::uint32_t kBatchMax = 16;
 inline constexpr double kGuidanceMax = 100;
 
 struct LoadSpec {
-  std::string folder;          // With model_index.json.
-  std::string device;          // "" or "cpu", or as ggml names it.
-  std::string library_folder;  // With libggml-cpu-*.so; "" = beside ggml itself.
+  std::string folder;            // With model_index.json.
+  std::string device{};          // "" or "cpu", or as ggml names it.
+  std::string library_folder{};  // With libggml-cpu-*.so; "" = beside ggml itself.
   Precision precision = Precision::F16;
   std::uint32_t threads = 1;
   // No node of a graph takes longer, as far as can be foretold; 0 = they may. Convolutions,
@@ -115,8 +115,8 @@ struct Prepared {
   Handle handle;
   std::string batch_key;  // Work with equal keys can share a pass.
   std::uint32_t steps = 1;
-  Bytes held;     // Behind the handle.
-  Bytes compute;  // Of the graph that its passes run, for this work alone.
+  Bytes held{};     // Behind the handle.
+  Bytes compute{};  // Of the graph that its passes run, for this work alone.
 };
 
 struct Stepped {
