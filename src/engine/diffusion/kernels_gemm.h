@@ -1,0 +1,265 @@
+// Body of the product kernel, compiled once for each kind of processor (kernels.h).
+//
+// The including file defines LARES_KERNELS, the namespace, and LARES_LANES, floats in a vector. It
+// must call nothing of the standard library that is inline: the linker might keep this file's copy,
+// made for a newer processor, for everybody.
+//
+// After Goto and van de Geijn (2008): the columns of a panel are gathered for a block of the depth,
+// [depth][column], where they stay in the second-level cache; for each few rows of the matrix, a
+// tile of the result is kept in registers while that block is run through.
+#pragma once
+
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): the C functions, not std's.
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+#include "engine/diffusion/kernels.h"
+
+#ifndef LARES_KERNELS
+#define LARES_KERNELS alone
+#define LARES_LANES 4
+#endif
+
+namespace lares::diffusion::LARES_KERNELS {
+
+typedef float Vector __attribute__((vector_size(4 * LARES_LANES), aligned(4), may_alias));
+
+constexpr long kLanes = LARES_LANES;
+constexpr long kTile = 2 * kLanes;                  // Columns of a tile.
+constexpr long kRows = LARES_LANES == 16 ? 12 : 6;  // Rows of it: accumulators fill the registers.
+constexpr long kDepth = 256;                        // Of a block.
+constexpr long kTiles = 128 / kTile;                // Of a panel.
+constexpr long kPanel = kTiles * kTile;
+
+inline long least(long a, long b) {
+  return a < b ? a : b;
+}
+
+// Memory of one thread, kept from call to call.
+struct Scratch {
+  float* data = nullptr;
+  long size = 0;
+  ~Scratch() { free(data); }
+  float* room(long floats) {
+    if (floats > size) {
+      free(data);
+      data = static_cast<float*>(malloc(static_cast<unsigned long>(floats) * sizeof(float)));
+      if (data == nullptr) abort();
+      size = floats;
+    }
+    return data;
+  }
+};
+inline thread_local Scratch panel_scratch, sums_scratch, weights_scratch;
+
+inline float float_of(const unsigned short* half) {
+#ifdef __F16C__
+  return _cvtsh_ss(*half);
+#else
+  // All but infinities and NaN, which no weight is: the exponent moves by a multiplication.
+  union {
+    unsigned bits;
+    float value;
+  } u;
+  u.bits = (*half & 0x7fffU) << 13U;
+  u.value *= 0x1p112F;
+  u.bits |= (*half & 0x8000U) << 16U;
+  return u.value;
+#endif
+}
+
+// sums[R][kTile] += a[R][depth] * panel[depth][kTile], the sums kPanel apart.
+template <int R>
+inline void tile(const float* a, long a_row, const float* panel, long depth, float* sums) {
+  Vector low[R], high[R];
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    low[r] = *reinterpret_cast<const Vector*>(sums + r * kPanel);
+    high[r] = *reinterpret_cast<const Vector*>(sums + r * kPanel + kLanes);
+  }
+  for (long k = 0; k < depth; ++k) {
+    const Vector p = *reinterpret_cast<const Vector*>(panel);
+    const Vector q = *reinterpret_cast<const Vector*>(panel + kLanes);
+    panel += kTile;
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const float weight = a[r * a_row + k];
+      low[r] += weight * p;
+      high[r] += weight * q;
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    *reinterpret_cast<Vector*>(sums + r * kPanel) = low[r];
+    *reinterpret_cast<Vector*>(sums + r * kPanel + kLanes) = high[r];
+  }
+}
+
+template <int R>
+inline void tile_of(long rows, const float* a, long a_row, const float* panel, long depth,
+                    float* sums) {
+  if constexpr (R > 0) {
+    if (rows == R) {
+      tile<R>(a, a_row, panel, depth, sums);
+    } else {
+      tile_of<R - 1>(rows, a, a_row, panel, depth, sums);
+    }
+  }
+}
+
+// Where a column of a panel comes from and goes to.
+struct Column {
+  long image, y, x;
+};
+
+inline Column column_of(const GemmJob& job, long index) {
+  const long per_image = job.count * job.out_width;
+  const long rest = index % per_image;
+  return {index / per_image, job.first + rest / job.out_width, rest % job.out_width};
+}
+
+// Depth [k0, k0 + depth) of `columns` columns from `begin` on, one tile, into panel[depth][kTile].
+inline void gather_tokens(const GemmJob& job, long begin, long columns, long k0, long depth,
+                          float* panel) {
+  for (long j = 0; j < kTile; ++j) {
+    if (j >= columns) {
+      for (long k = 0; k < depth; ++k) panel[k * kTile + j] = 0;
+      continue;
+    }
+    const Column c = column_of(job, begin + j);
+    const float* in =
+        job.in + ((c.image * job.in_height + c.y) * job.in_width + c.x) * job.depth + k0;
+    for (long k = 0; k < depth; ++k) panel[k * kTile + j] = in[k];
+  }
+}
+
+inline void gather_map(const GemmJob& job, long begin, long columns, long k0, long depth,
+                       float* panel) {
+  const long area = job.in_width * job.in_height, taps = job.kernel * job.kernel;
+  const long channels = job.depth / taps;
+  for (long j = 0; j < kTile;) {
+    // Neighbours in one row of the output are neighbours, `stride` apart, in the input.
+    const bool valid = j < columns;
+    const Column c = column_of(job, valid ? begin + j : begin);
+    const long length = valid ? least(columns - j, job.out_width - c.x) : kTile - j;
+    const float* image = job.in + c.image * channels * area;
+    for (long k = 0; k < depth; ++k) {
+      const long channel = (k0 + k) / taps, tap = (k0 + k) % taps;
+      const long y = c.y * job.stride + tap / job.kernel - job.pad;
+      const long x = c.x * job.stride + tap % job.kernel - job.pad;
+      float* to = panel + k * kTile + j;
+      if (!valid || y < 0 || y >= job.in_height) {
+        for (long i = 0; i < length; ++i) to[i] = 0;
+        continue;
+      }
+      const float* row = image + channel * area + y * job.in_width;
+      if (job.stride == 1 && x >= 0 && x + length <= job.in_width) {
+        if (length == kTile) {
+          *reinterpret_cast<Vector*>(to) = *reinterpret_cast<const Vector*>(row + x);
+          *reinterpret_cast<Vector*>(to + kLanes) =
+              *reinterpret_cast<const Vector*>(row + x + kLanes);
+        } else {
+          for (long i = 0; i < length; ++i) to[i] = row[x + i];
+        }
+        continue;
+      }
+      for (long i = 0; i < length; ++i) {
+        const long at = x + i * job.stride;
+        to[i] = at >= 0 && at < job.in_width ? row[at] : 0;
+      }
+    }
+    j += length;
+  }
+}
+
+// Rows [row, row + rows) of the weights for a block of the depth: in place if they are F32.
+inline const float* weights_of(const GemmJob& job, long row, long rows, long k0, long depth,
+                               long& a_row) {
+  if (!job.half) {
+    a_row = job.depth;
+    return static_cast<const float*>(job.weight) + row * job.depth + k0;
+  }
+  float* out = weights_scratch.room(kRows * kDepth);
+  const auto* weight = static_cast<const unsigned short*>(job.weight);
+  for (long r = 0; r < rows; ++r) {
+    const unsigned short* from = weight + (row + r) * job.depth + k0;
+    long k = 0;
+#ifdef __F16C__
+    for (; k + 8 <= depth; k += 8) {
+      const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k));
+      _mm256_storeu_ps(out + r * kDepth + k, _mm256_cvtph_ps(halves));
+    }
+#endif
+    for (; k < depth; ++k) out[r * kDepth + k] = float_of(from + k);
+  }
+  a_row = kDepth;
+  return out;
+}
+
+inline void scatter(const GemmJob& job, long begin, long columns, long row, long rows,
+                    const float* sums) {
+  const long area = job.out_width * job.out_height;
+  for (long j = 0; j < columns;) {
+    const Column c = column_of(job, begin + j);
+    const long place = c.y * job.out_width + c.x;
+    const long length = least(columns - j, job.out_width - c.x);
+    for (long r = 0; r < rows; ++r) {
+      const float bias = job.bias == nullptr ? 0 : job.bias[row + r];
+      const float* from = sums + r * kPanel + j;
+      const long step = job.tokens_out ? job.rows : 1;
+      const long at = job.tokens_out ? (c.image * area + place) * job.rows + row + r
+                                     : (c.image * job.rows + row + r) * area + place;
+      float* to = job.out + at;
+      if (job.residual == nullptr) {
+        for (long i = 0; i < length; ++i) to[i * step] = from[i] + bias;
+      } else {
+        const float* add = job.residual + at;
+        for (long i = 0; i < length; ++i) to[i * step] = from[i] + bias + add[i * step];
+      }
+    }
+    j += length;
+  }
+}
+
+// Rows [row, end) of the result for one panel of columns.
+inline void panel_product(const GemmJob& job, long begin, long columns, long row, long end) {
+  float* panel = panel_scratch.room(kPanel * kDepth);
+  float* sums = sums_scratch.room((end - row) * kPanel);
+  for (long i = 0; i < (end - row) * kPanel; ++i) sums[i] = 0;
+  for (long k0 = 0; k0 < job.depth; k0 += kDepth) {
+    const long depth = least(kDepth, job.depth - k0);
+    for (long t = 0; t * kTile < columns; ++t) {
+      (job.tokens_in ? gather_tokens : gather_map)(job, begin + t * kTile,
+                                                   least(kTile, columns - t * kTile), k0, depth,
+                                                   panel + t * kTile * kDepth);
+    }
+    for (long r = row; r < end; r += kRows) {
+      const long rows = least(kRows, end - r);
+      long a_row = 0;
+      const float* a = weights_of(job, r, rows, k0, depth, a_row);
+      for (long t = 0; t * kTile < columns; ++t) {
+        tile_of<static_cast<int>(kRows)>(rows, a, a_row, panel + t * kTile * kDepth, depth,
+                                         sums + (r - row) * kPanel + t * kTile);
+      }
+    }
+  }
+  scatter(job, begin, columns, row, end - row, sums);
+}
+
+inline void gemm(const GemmJob& job, int ith, int nth) {
+  const long columns = job.images * job.count * job.out_width;
+  const long panels = (columns + kPanel - 1) / kPanel;
+  // Few panels are shared between threads by rows of the matrix.
+  const long parts = panels >= 4 * nth ? 1 : least(nth, (job.rows + kRows - 1) / kRows);
+  const long blocks = (job.rows + kRows - 1) / kRows;
+  for (long item = ith; item < panels * parts; item += nth) {
+    const long begin = item / parts * kPanel, part = item % parts;
+    const long row = blocks * part / parts * kRows;
+    const long end = least(job.rows, blocks * (part + 1) / parts * kRows);
+    if (row < end) panel_product(job, begin, least(kPanel, columns - begin), row, end);
+  }
+}
+
+}  // namespace lares::diffusion::LARES_KERNELS
