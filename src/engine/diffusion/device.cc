@@ -72,6 +72,7 @@ Result<Device> Device::open(const std::string& name, const std::string& library_
   if (device == nullptr) return fail(Code::NotFound, fmt::format("no device {}", name));
   out.backend_.reset(ggml_backend_dev_init(device, nullptr));
   if (!out.backend_) return fail(Code::Unavailable, fmt::format("device {} does not start", name));
+  if (ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) out.kernels_ = best_kernels();
   TRY_VOID(out.set_threads(threads));
   return out;
 }

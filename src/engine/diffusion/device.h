@@ -11,6 +11,7 @@
 #include <ggml-backend.h>
 
 #include "core/result.h"
+#include "engine/diffusion/kernels.h"
 
 struct ggml_threadpool;
 
@@ -25,6 +26,9 @@ class Device {
                              std::uint32_t threads);
 
   [[nodiscard]] ggml_backend_t backend() const { return backend_.get(); }
+  // What custom nodes run; nullptr where there are none: on other devices than the processor.
+  [[nodiscard]] const Kernels* kernels() const { return kernels_; }
+  void use_kernels(const Kernels* kernels) { kernels_ = kernels; }  // For tests and comparisons.
   // For the next graph on. Its threads sleep between graphs; a single one needs no pool.
   Result<> set_threads(std::uint32_t threads);
   [[nodiscard]] std::uint32_t threads() const { return threads_; }
@@ -38,6 +42,7 @@ class Device {
   };
   std::unique_ptr<ggml_threadpool, FreePool> pool_;  // Outlives the backend that computes on it.
   std::unique_ptr<ggml_backend, FreeBackend> backend_;
+  const Kernels* kernels_ = nullptr;
   std::uint32_t threads_ = 0;
 };
 

@@ -68,7 +68,7 @@ Result<std::unique_ptr<Graph>> Graph::create(const Device& device, double ops_ma
   ggml_context* context = out->context_.get();
   out->graph_ = ggml_new_graph_custom(context, kNodesMax, false);
   out->part_ = ggml_new_graph_custom(context, kNodesMax, false);
-  out->output_ = build(Builder(context, ops_max));
+  out->output_ = build(Builder(context, ops_max, device.kernels(), &out->custom_));
   ggml_set_output(out->output_);
   ggml_build_forward_expand(out->graph_, out->output_);
 
@@ -101,7 +101,9 @@ void Graph::cut_into_stretches() {
   const int nodes = ggml_graph_n_nodes(graph_);
   Stretch stretch{0, 0, 0};
   for (int i = 0; i < nodes; ++i) {
-    const double ops = node_ops(ggml_graph_node(graph_, i));
+    ggml_tensor* node = ggml_graph_node(graph_, i);
+    const double own = custom_.ops_of(node);
+    const double ops = own > 0 ? own + kNodeOps : node_ops(node);
     if (stretch.ops > 0 && stretch.ops + ops > kStretchOps) {
       stretches_.push_back(stretch);
       stretch = {i, i, 0};

@@ -17,6 +17,7 @@
 
 #include "core/result.h"
 #include "core/types.h"
+#include "engine/diffusion/custom_nodes.h"
 #include "engine/diffusion/device.h"
 
 namespace lares::diffusion {
@@ -24,7 +25,8 @@ namespace lares::diffusion {
 // Where a graph is being put together: the context, its inputs, and how large a node may be.
 class Builder {
  public:
-  Builder(ggml_context* context, double ops_max) : context_(context), ops_max_(ops_max) {}
+  Builder(ggml_context* context, double ops_max, const Kernels* kernels, CustomNodes* custom)
+      : context_(context), ops_max_(ops_max), kernels_(kernels), custom_(custom) {}
 
   [[nodiscard]] ggml_context* context() const { return context_; }
   // Operations of one node, by the count of node_ops(); 0 = no limit.
@@ -32,15 +34,21 @@ class Builder {
   // Into how many bands of at most `rows` an op of so many operations is cut.
   [[nodiscard]] std::int64_t bands(double ops, std::int64_t rows) const;
 
+  // For nodes of our own; nullptr if the device runs ggml's only.
+  [[nodiscard]] const Kernels* kernels() const { return kernels_; }
+  [[nodiscard]] CustomNodes& custom() const { return *custom_; }
+
   ggml_tensor* input(ggml_type type, std::span<const std::int64_t> ne) const;
 
  private:
   ggml_context* context_;
   double ops_max_;
+  const Kernels* kernels_;
+  CustomNodes* custom_;
 };
 
-// A rough count of what a node costs: multiplications and additions of a product, a few operations
-// per value for anything else.
+// A rough count of what one of ggml's nodes costs: multiplications and additions of a product, a
+// few operations per value for anything else.
 double node_ops(const ggml_tensor* node);
 
 class Graph {
@@ -77,6 +85,7 @@ class Graph {
     int begin, end;
     double ops;
   };
+  CustomNodes custom_;
   Context context_;
   Allocator allocator_;
   ggml_cgraph* graph_ = nullptr;  // In context_.

@@ -21,6 +21,7 @@ struct GemmJob {
   bool half = false;  // F16, not F32.
   long rows = 0, depth = 0;
   const float* bias = nullptr;      // [rows], or nullptr.
+  long bias_step = 0;               // From one image's to the next one's, if each has its own.
   const float* residual = nullptr;  // As the output, or nullptr.
   const float* in = nullptr;
   float* out = nullptr;

@@ -206,7 +206,7 @@ inline void scatter(const GemmJob& job, long begin, long columns, long row, long
     const long place = c.y * job.out_width + c.x;
     const long length = least(columns - j, job.out_width - c.x);
     for (long r = 0; r < rows; ++r) {
-      const float bias = job.bias == nullptr ? 0 : job.bias[row + r];
+      const float bias = job.bias == nullptr ? 0 : job.bias[c.image * job.bias_step + row + r];
       const float* from = sums + r * kPanel + j;
       const long step = job.tokens_out ? job.rows : 1;
       const long at = job.tokens_out ? (c.image * area + place) * job.rows + row + r

@@ -38,7 +38,7 @@ Values expected(const GemmJob& job, const Values& weight, std::size_t out_size) 
           const long at = job.tokens_out
                               ? ((n * job.out_height + y) * job.out_width + x) * job.rows + o
                               : ((n * job.rows + o) * job.out_height + y) * job.out_width + x;
-          double sum = job.bias == nullptr ? 0 : job.bias[o];
+          double sum = job.bias == nullptr ? 0 : job.bias[n * job.bias_step + o];
           if (job.residual != nullptr) sum += job.residual[at];
           for (long k = 0; k < job.depth; ++k) {
             const long c = k / taps, iy = y * job.stride + k % taps / job.kernel - job.pad;
@@ -62,7 +62,7 @@ void check(GemmJob job, const std::string& what) {
   const Values in = random(1, job.images * channels * job.in_width * job.in_height);
   const std::size_t out_size =
       static_cast<std::size_t>(job.images * job.rows * job.out_width * job.out_height);
-  const Values bias = random(3, job.rows), residual = random(4, static_cast<long>(out_size));
+  const Values bias = random(3, 2 * job.rows), residual = random(4, static_cast<long>(out_size));
   job.in = in.data();
   if (job.bias != nullptr) job.bias = bias.data();
   if (job.residual != nullptr) job.residual = residual.data();
@@ -104,7 +104,8 @@ TEST(Kernels, ConvolveInEveryShape) {
       check(job, "halves, bias, residual");
       job.first = 2;
       job.count = 3;
-      check(job, "a band");
+      job.bias_step = job.rows;
+      check(job, "a band, a bias for each image");
       job.tokens_out = true;
       check(job, "a band, to tokens");
     }

@@ -1,5 +1,6 @@
 #include "engine/diffusion/layers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -43,31 +44,97 @@ ggml_tensor* in_bands(const Builder& b, std::int64_t rows, std::int64_t bands,
 }
 
 // A value for each channel, where maps have theirs.
-ggml_tensor* per_channel(const Builder& b, ggml_tensor* vector) {
-  return ggml_reshape_4d(b.context(), vector, 1, 1, vector->ne[0], 1);
+ggml_tensor* per_channel(const Builder& b, ggml_tensor* values) {
+  return ggml_reshape_4d(b.context(), values, 1, 1, values->ne[0], values->ne[1]);
 }
 
-// A convolution with the given stride and zeros around, its bias added.
-ggml_tensor* convolve(const Builder& b, const Conv& layer, ggml_tensor* map, int stride, int pad) {
+ggml_tensor* to_tokens(const Builder& b, ggml_tensor* map) {
+  ggml_context* c = b.context();
+  ggml_tensor* x = ggml_cont(c, ggml_permute(c, map, 1, 2, 0, 3));  // [channels, width, height, n]
+  return ggml_reshape_3d(c, x, map->ne[2], map->ne[0] * map->ne[1], map->ne[3]);
+}
+
+ggml_tensor* to_map(const Builder& b, ggml_tensor* tokens, Shape shape) {
+  ggml_context* c = b.context();
+  ggml_tensor* x =
+      ggml_reshape_4d(c, tokens, tokens->ne[0], shape.width, shape.height, tokens->ne[2]);
+  return ggml_cont(c, ggml_permute(c, x, 2, 0, 1, 3));
+}
+
+bool has_kernel(const Builder& b, const ggml_tensor* weight) {
+  return b.kernels() != nullptr && (weight->type == GGML_TYPE_F32 || weight->type == GGML_TYPE_F16);
+}
+
+// A product as a node of our own.
+ggml_tensor* product(const Builder& b, GemmJob job, ggml_tensor* weight, ggml_tensor* bias,
+                     ggml_tensor* x, Added added) {
+  job.half = weight->type == GGML_TYPE_F16;
+  const std::int64_t columns = job.images * job.out_width * job.out_height;
+  // Gathering a column costs about as much as a few rows of the matrix.
+  const double ops = 2.0 * static_cast<double>(job.rows + 8) * static_cast<double>(job.depth) *
+                     static_cast<double>(columns);
+  if (added.shift != nullptr) {
+    job.bias_step = job.rows;
+    bias = bias == nullptr ? added.shift : ggml_add(b.context(), added.shift, bias);
+  }
+  return b.custom().product(b.context(), b.kernels(),
+                            {.job = job,
+                             .weight = weight,
+                             .in = x,
+                             .bias = bias,
+                             .residual = added.residual,
+                             .ops = ops,
+                             .bands = b.bands(ops, job.out_height)});
+}
+
+struct Step {
+  int stride, pad;  // Zeros on the left and above; and so many at the other sides as are missing.
+  std::int64_t width, height;  // Of the output.
+};
+
+ggml_tensor* convolve_with_ggml(const Builder& b, const Conv& layer, ggml_tensor* map, Step step) {
   ggml_context* c = b.context();
   const std::int64_t kernel = layer.weight->ne[0];
-  const std::int64_t height = (map->ne[1] + 2 * pad - kernel) / stride + 1;
-  const std::int64_t width = (map->ne[0] + 2 * pad - kernel) / stride + 1;
+  const int pad = step.pad, stride = step.stride;
+  // ggml knows the same zeros on both sides; others are put there first.
+  const bool lopsided = (map->ne[0] + 2 * pad - kernel) / stride + 1 != step.width;
+  if (lopsided) map = ggml_pad(c, map, 1, 1, 0, 0);
   const double ops =
       (2.0 * static_cast<double>(layer.weight->ne[3]) + 32) *
-      static_cast<double>(kernel * kernel * map->ne[2] * width * height * map->ne[3]);
-  const std::int64_t bands = b.bands(ops, height);
-  ggml_tensor* out = nullptr;
+      static_cast<double>(kernel * kernel * map->ne[2] * step.width * step.height * map->ne[3]);
+  const std::int64_t bands = b.bands(ops, step.height);
   if (bands == 1) {
-    out = ggml_conv_2d_direct(c, layer.weight, map, stride, stride, pad, pad, 1, 1);
-  } else {
-    ggml_tensor* padded = pad == 0 ? map : ggml_pad_ext(c, map, 0, 0, pad, pad, 0, 0, 0, 0);
-    out = in_bands(b, height, bands, [&](std::int64_t first, std::int64_t count) {
-      ggml_tensor* part = rows_of(b, padded, first * stride, (count - 1) * stride + kernel);
-      return ggml_conv_2d_direct(c, layer.weight, part, stride, stride, pad, 0, 1, 1);
-    });
+    return ggml_conv_2d_direct(c, layer.weight, map, stride, stride, pad, pad, 1, 1);
   }
-  return ggml_add(c, out, per_channel(b, layer.bias));
+  ggml_tensor* padded = pad == 0 ? map : ggml_pad_ext(c, map, 0, 0, pad, pad, 0, 0, 0, 0);
+  return in_bands(b, step.height, bands, [&](std::int64_t first, std::int64_t count) {
+    ggml_tensor* part = rows_of(b, padded, first * stride, (count - 1) * stride + kernel);
+    return ggml_conv_2d_direct(c, layer.weight, part, stride, stride, pad, 0, 1, 1);
+  });
+}
+
+ggml_tensor* convolve(const Builder& b, const Conv& layer, ggml_tensor* map, Step step,
+                      Added added = {}) {
+  if (has_kernel(b, layer.weight)) {
+    const std::int64_t kernel = layer.weight->ne[0];
+    return product(b,
+                   {.rows = layer.weight->ne[3],
+                    .depth = kernel * kernel * map->ne[2],
+                    .images = map->ne[3],
+                    .in_width = map->ne[0],
+                    .in_height = map->ne[1],
+                    .out_width = step.width,
+                    .out_height = step.height,
+                    .kernel = kernel,
+                    .stride = step.stride,
+                    .pad = step.pad},
+                   layer.weight, layer.bias, map, added);
+  }
+  ggml_context* c = b.context();
+  ggml_tensor* x = convolve_with_ggml(b, layer, map, step);
+  x = ggml_add(c, x, per_channel(b, layer.bias));
+  if (added.shift != nullptr) x = ggml_add(c, x, per_channel(b, added.shift));
+  return added.residual == nullptr ? x : ggml_add(c, x, added.residual);
 }
 
 ggml_tensor* heads_apart(const Builder& b, ggml_tensor* x, std::int64_t heads) {
@@ -92,22 +159,43 @@ Norm declare_norm(const Scope& at, std::int64_t width) {
           .bias = at.add("bias", {width}, Role::Vector)};
 }
 
-ggml_tensor* apply(const Builder& b, const Linear& layer, ggml_tensor* tokens) {
+ggml_tensor* apply(const Builder& b, const Linear& layer, ggml_tensor* x, Shape out, Added added) {
   ggml_context* c = b.context();
-  const double ops =
-      2.0 * static_cast<double>(layer.weight->ne[1]) * static_cast<double>(ggml_nelements(tokens));
+  const std::int64_t in = layer.weight->ne[0], rows = ggml_nelements(layer.weight) / in;
+  const bool tokens_in = x->ne[0] == in && x->ne[3] == 1;
+  if (has_kernel(b, layer.weight)) {
+    // Bands are of a map's rows, or of tokens.
+    const std::int64_t width = tokens_in ? std::max<std::int64_t>(1, out.width) : x->ne[0];
+    const std::int64_t height = tokens_in ? x->ne[1] / width : x->ne[1];
+    return product(b,
+                   {.rows = rows,
+                    .depth = in,
+                    .tokens_in = tokens_in,
+                    .tokens_out = out.kind == Shape::Kind::Tokens,
+                    .images = tokens_in ? x->ne[2] : x->ne[3],
+                    .in_width = width,
+                    .in_height = height,
+                    .out_width = width,
+                    .out_height = height},
+                   layer.weight, layer.bias, x, added);
+  }
+  ggml_tensor* tokens = tokens_in ? x : to_tokens(b, x);
+  const double ops = 2.0 * static_cast<double>(rows) * static_cast<double>(ggml_nelements(tokens));
   const std::int64_t bands = b.bands(ops, tokens->ne[1]);
-  ggml_tensor* out =
-      bands == 1
-          ? ggml_mul_mat(c, layer.weight, tokens)
-          : in_bands(b, tokens->ne[1], bands, [&](std::int64_t first, std::int64_t count) {
-              return ggml_mul_mat(c, layer.weight, ggml_cont(c, rows_of(b, tokens, first, count)));
-            });
-  return layer.bias == nullptr ? out : ggml_add(c, out, layer.bias);
+  ggml_tensor* matrix = ggml_reshape_2d(c, layer.weight, in, rows);
+  ggml_tensor* y =
+      bands == 1 ? ggml_mul_mat(c, matrix, tokens)
+                 : in_bands(b, tokens->ne[1], bands, [&](std::int64_t first, std::int64_t count) {
+                     return ggml_mul_mat(c, matrix, ggml_cont(c, rows_of(b, tokens, first, count)));
+                   });
+  if (layer.bias != nullptr) y = ggml_add(c, y, layer.bias);
+  if (out.kind == Shape::Kind::Map) y = to_map(b, y, out);
+  return added.residual == nullptr ? y : ggml_add(c, y, added.residual);
 }
 
-ggml_tensor* apply(const Builder& b, const Conv& layer, ggml_tensor* map) {
-  return convolve(b, layer, map, 1, static_cast<int>(layer.weight->ne[0] / 2));
+ggml_tensor* apply(const Builder& b, const Conv& layer, ggml_tensor* map, Added added) {
+  const int pad = static_cast<int>(layer.weight->ne[0] / 2);
+  return convolve(b, layer, map, {1, pad, map->ne[0], map->ne[1]}, added);
 }
 
 ggml_tensor* layer_norm(const Builder& b, const Norm& norm, ggml_tensor* tokens, float epsilon) {
@@ -117,10 +205,22 @@ ggml_tensor* layer_norm(const Builder& b, const Norm& norm, ggml_tensor* tokens,
 }
 
 ggml_tensor* group_norm(const Builder& b, const Norm& norm, ggml_tensor* map, std::uint32_t groups,
-                        float epsilon) {
+                        float epsilon, Then then) {
   ggml_context* c = b.context();
+  if (b.kernels() != nullptr) {
+    const double ops = 60.0 * static_cast<double>(ggml_nelements(map));
+    return b.custom().norm(c, b.kernels(),
+                           {.area = map->ne[0] * map->ne[1],
+                            .channels = map->ne[2],
+                            .images = map->ne[3],
+                            .groups = groups,
+                            .epsilon = epsilon,
+                            .silu = then == Then::Silu},
+                           map, norm.weight, norm.bias, ops, b.bands(ops, groups * map->ne[3]));
+  }
   ggml_tensor* x = ggml_group_norm(c, map, static_cast<int>(groups), epsilon);
-  return ggml_add(c, ggml_mul(c, x, per_channel(b, norm.weight)), per_channel(b, norm.bias));
+  x = ggml_add(c, ggml_mul(c, x, per_channel(b, norm.weight)), per_channel(b, norm.bias));
+  return then == Then::Silu ? silu(b, x) : x;
 }
 
 ggml_tensor* silu(const Builder& b, ggml_tensor* x) {
@@ -128,25 +228,11 @@ ggml_tensor* silu(const Builder& b, ggml_tensor* x) {
 }
 
 ggml_tensor* downsample(const Builder& b, const Conv& conv, ggml_tensor* map, bool all_sides) {
-  if (all_sides) return convolve(b, conv, map, 2, 1);
-  return convolve(b, conv, ggml_pad(b.context(), map, 1, 1, 0, 0), 2, 0);
+  return convolve(b, conv, map, {2, all_sides ? 1 : 0, map->ne[0] / 2, map->ne[1] / 2});
 }
 
 ggml_tensor* upsample(const Builder& b, const Conv& conv, ggml_tensor* map) {
   return apply(b, conv, ggml_upscale(b.context(), map, 2, GGML_SCALE_MODE_NEAREST));
-}
-
-ggml_tensor* to_tokens(const Builder& b, ggml_tensor* map) {
-  ggml_context* c = b.context();
-  ggml_tensor* x = ggml_cont(c, ggml_permute(c, map, 1, 2, 0, 3));  // [channels, width, height, n]
-  return ggml_reshape_3d(c, x, map->ne[2], map->ne[0] * map->ne[1], map->ne[3]);
-}
-
-ggml_tensor* to_map(const Builder& b, ggml_tensor* tokens, std::int64_t width,
-                    std::int64_t height) {
-  ggml_context* c = b.context();
-  ggml_tensor* x = ggml_reshape_4d(c, tokens, tokens->ne[0], width, height, tokens->ne[2]);
-  return ggml_cont(c, ggml_permute(c, x, 2, 0, 1, 3));
 }
 
 ggml_tensor* attend(const Builder& b, ggml_tensor* q, ggml_tensor* k, ggml_tensor* v,
@@ -184,14 +270,13 @@ Resnet declare_resnet(const Scope& at, std::int64_t in, std::int64_t out, std::i
 
 ggml_tensor* apply(const Builder& b, const Resnet& block, ggml_tensor* map, ggml_tensor* time,
                    std::uint32_t groups, float epsilon) {
-  ggml_context* c = b.context();
-  ggml_tensor* x = apply(b, block.conv1, silu(b, group_norm(b, block.norm1, map, groups, epsilon)));
-  if (block.time) {
-    ggml_tensor* shift = apply(b, *block.time, time);  // [channels, n]
-    x = ggml_add(c, x, ggml_reshape_4d(c, shift, 1, 1, shift->ne[0], shift->ne[1]));
-  }
-  x = apply(b, block.conv2, silu(b, group_norm(b, block.norm2, x, groups, epsilon)));
-  return ggml_add(c, x, block.shortcut ? apply(b, *block.shortcut, map) : map);
+  Added shift;
+  if (block.time) shift.shift = apply(b, *block.time, time);  // [channels, n]
+  ggml_tensor* x = group_norm(b, block.norm1, map, groups, epsilon, Then::Silu);
+  x = apply(b, block.conv1, x, shift);
+  x = group_norm(b, block.norm2, x, groups, epsilon, Then::Silu);
+  ggml_tensor* residual = block.shortcut ? apply(b, *block.shortcut, map) : map;
+  return apply(b, block.conv2, x, {.residual = residual});
 }
 
 MapAttention declare_map_attention(const Scope& at, std::int64_t width) {
@@ -214,9 +299,9 @@ MapAttention declare_map_attention(const Scope& at, std::int64_t width) {
 
 ggml_tensor* apply(const Builder& b, const MapAttention& layer, ggml_tensor* map,
                    std::uint32_t groups, float epsilon) {
-  ggml_tensor* x = to_tokens(b, group_norm(b, layer.norm, map, groups, epsilon));
+  ggml_tensor* x = group_norm(b, layer.norm, map, groups, epsilon, Then::Nothing);
   x = attend(b, apply(b, layer.q, x), apply(b, layer.k, x), apply(b, layer.v, x), 1);
-  return ggml_add(b.context(), map, to_map(b, apply(b, layer.out, x), map->ne[0], map->ne[1]));
+  return apply(b, layer.out, x, {Shape::Kind::Map, map->ne[0], map->ne[1]}, {.residual = map});
 }
 
 Transformer declare_transformer(const Scope& at, std::int64_t width, std::int64_t context,
@@ -247,19 +332,21 @@ ggml_tensor* apply(const Builder& b, const Transformer& block, ggml_tensor* map,
   ggml_context* c = b.context();
   const auto& t = block;
   // A 1x1 convolution is the same product as a matrix over tokens.
-  ggml_tensor* x =
-      apply(b, t.proj_in, to_tokens(b, group_norm(b, t.norm, map, groups, kTransformerEpsilon)));
+  ggml_tensor* x = group_norm(b, t.norm, map, groups, kTransformerEpsilon, Then::Nothing);
+  x = apply(b, t.proj_in, x);
   ggml_tensor* n = layer_norm(b, t.norm1, x, kLayerNormEpsilon);
   n = attend(b, apply(b, t.q1, n), apply(b, t.k1, n), apply(b, t.v1, n), t.heads);
-  x = ggml_add(c, x, apply(b, t.out1, n));
+  x = apply(b, t.out1, n, kTokens, {.residual = x});
   n = layer_norm(b, t.norm2, x, kLayerNormEpsilon);
   n = attend(b, apply(b, t.q2, n), apply(b, t.k2, words), apply(b, t.v2, words), t.heads);
-  x = ggml_add(c, x, apply(b, t.out2, n));
-  n = layer_norm(b, t.norm3, x, kLayerNormEpsilon);
+  x = apply(b, t.out2, n, kTokens, {.residual = x});
+  n = apply(b, t.gate, layer_norm(b, t.norm3, x, kLayerNormEpsilon));
   // First half times gelu(second half), exact gelu.
-  n = ggml_geglu_erf_swapped(c, apply(b, t.gate, n));
-  x = ggml_add(c, x, apply(b, t.feed, n));
-  return ggml_add(c, map, to_map(b, apply(b, t.proj_out, x), map->ne[0], map->ne[1]));
+  n = b.kernels() != nullptr
+          ? b.custom().geglu(c, b.kernels(), n, 30.0 * static_cast<double>(ggml_nelements(n)))
+          : ggml_geglu_erf_swapped(c, n);
+  x = apply(b, t.feed, n, kTokens, {.residual = x});
+  return apply(b, t.proj_out, x, {Shape::Kind::Map, map->ne[0], map->ne[1]}, {.residual = map});
 }
 
 }  // namespace lares::diffusion

@@ -32,12 +32,29 @@ Linear declare_linear(const Scope& at, std::int64_t in, std::int64_t out, bool b
 Conv declare_conv(const Scope& at, std::int64_t in, std::int64_t out, std::int64_t kernel);
 Norm declare_norm(const Scope& at, std::int64_t width);
 
-ggml_tensor* apply(const Builder& b, const Linear& layer, ggml_tensor* tokens);
+// Where a product's values are: side by side for each token, or in maps of so many pixels.
+struct Shape {
+  enum class Kind : std::uint8_t { Tokens, Map } kind = Kind::Tokens;
+  std::int64_t width = 0, height = 0;
+};
+inline constexpr Shape kTokens{};
+
+// What is added to a product on its way out, where not nullptr: for each image (and channel) a
+// value, [channels, batch], instead of the layer's own bias; and for each value of the output one.
+struct Added {
+  ggml_tensor* shift = nullptr;
+  ggml_tensor* residual = nullptr;
+};
+
+// The input may be a map: a matrix over its pixels' channels.
+ggml_tensor* apply(const Builder& b, const Linear& layer, ggml_tensor* x, Shape out = kTokens,
+                   Added added = {});
 // Stride 1, as large as before (a kernel of 1 or 3).
-ggml_tensor* apply(const Builder& b, const Conv& layer, ggml_tensor* map);
+ggml_tensor* apply(const Builder& b, const Conv& layer, ggml_tensor* map, Added added = {});
 ggml_tensor* layer_norm(const Builder& b, const Norm& norm, ggml_tensor* tokens, float epsilon);
+enum class Then : std::uint8_t { Nothing, Silu };
 ggml_tensor* group_norm(const Builder& b, const Norm& norm, ggml_tensor* map, std::uint32_t groups,
-                        float epsilon);
+                        float epsilon, Then then);
 ggml_tensor* silu(const Builder& b, ggml_tensor* x);
 
 // Half as large: Downsample2D. The U-Net pads a row and column of zeros on all sides, the
@@ -45,9 +62,6 @@ ggml_tensor* silu(const Builder& b, ggml_tensor* x);
 ggml_tensor* downsample(const Builder& b, const Conv& conv, ggml_tensor* map, bool all_sides);
 // Twice as large, then a convolution: Upsample2D.
 ggml_tensor* upsample(const Builder& b, const Conv& conv, ggml_tensor* map);
-
-ggml_tensor* to_tokens(const Builder& b, ggml_tensor* map);
-ggml_tensor* to_map(const Builder& b, ggml_tensor* tokens, std::int64_t width, std::int64_t height);
 
 // softmax(q k^T / sqrt(d) + mask) v, for tokens of all heads side by side. `mask` is
 // [keys, queries], or nullptr.

@@ -52,13 +52,13 @@ ggml_tensor* TextEncoder::build(const Builder& b, std::int64_t tokens, std::int6
     ggml_tensor* n = layer_norm(b, layer.norm1, x, config_.epsilon);
     n = attend(b, apply(b, layer.q, n), apply(b, layer.k, n), apply(b, layer.v, n), config_.heads,
                inputs.mask);
-    x = ggml_add(c, x, apply(b, layer.out, n));
+    x = apply(b, layer.out, n, kTokens, {.residual = x});
     n = apply(b, layer.fc1, layer_norm(b, layer.norm2, x, config_.epsilon));
     // x * sigmoid(1.702 x), in parts: ggml_gelu_quick looks it up in half precision.
     n = config_.activation == TextActivation::QuickGelu
             ? ggml_mul(c, n, ggml_sigmoid(c, ggml_scale(c, n, 1.702F)))
             : ggml_gelu_erf(c, n);
-    x = ggml_add(c, x, apply(b, layer.fc2, n));
+    x = apply(b, layer.fc2, n, kTokens, {.residual = x});
   }
   return layer_norm(b, final_, x, config_.epsilon);
 }

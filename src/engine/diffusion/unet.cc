@@ -119,7 +119,7 @@ ggml_tensor* Unet::build(const Builder& b, std::int64_t width, std::int64_t heig
     }
     if (block.resample) x = upsample(b, *block.resample, x);
   }
-  x = silu(b, group_norm(b, norm_out_, x, config.groups, config.epsilon));
+  x = group_norm(b, norm_out_, x, config.groups, config.epsilon, Then::Silu);
   return apply(b, out_, x);
 }
 

@@ -97,7 +97,7 @@ ggml_tensor* Vae::build_decoder(const Builder& b, std::int64_t width, std::int64
     if (block.resample) x = upsample(b, *block.resample, x);
   }
   return apply(b, decoder_.out,
-               silu(b, group_norm(b, decoder_.norm_out, x, config_.groups, kEpsilon)));
+               group_norm(b, decoder_.norm_out, x, config_.groups, kEpsilon, Then::Silu));
 }
 
 ggml_tensor* Vae::build_encoder(const Builder& b, std::int64_t width, std::int64_t height,
@@ -112,7 +112,7 @@ ggml_tensor* Vae::build_encoder(const Builder& b, std::int64_t width, std::int64
     if (block.resample) x = downsample(b, *block.resample, x, false);
   }
   x = middle(b, encoder_, x);
-  x = silu(b, group_norm(b, encoder_.norm_out, x, config_.groups, kEpsilon));
+  x = group_norm(b, encoder_.norm_out, x, config_.groups, kEpsilon, Then::Silu);
   return apply(b, encoder_.quant, apply(b, encoder_.out, x));
 }
 
