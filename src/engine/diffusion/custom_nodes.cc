@@ -107,6 +107,33 @@ ggml_tensor* CustomNodes::norm(ggml_context* context, const Kernels* kernels, co
                run_norm, calls, ops);
 }
 
+void CustomNodes::run_attention(ggml_tensor* node, int ith, int nth, void* userdata) {
+  const auto& call = *static_cast<const Call*>(userdata);
+  ggml_tensor* const* source = node->src + call.first_source;
+  AttentionJob job = call.attention;
+  job.q = floats(source[0]);
+  job.k = floats(source[1]);
+  job.v_turned = floats(source[2]);
+  job.out = static_cast<float*>(node->data);
+  call.kernels->attention(job, ith, nth);
+}
+
+ggml_tensor* CustomNodes::attention(ggml_context* context, const Kernels* kernels,
+                                    const AttentionJob& job, ggml_tensor* q, ggml_tensor* k,
+                                    ggml_tensor* v_turned, double ops, std::int64_t bands) {
+  LARES_ASSERT(ggml_is_contiguous(q) && ggml_is_contiguous(k) && ggml_is_contiguous(v_turned),
+               "attention over strided values");
+  std::vector<Call> calls;
+  for (std::int64_t i = 0; i < bands; ++i) {
+    Call call{.kernels = kernels, .attention = job};
+    call.attention.first = job.queries * i / bands;
+    call.attention.count = job.queries * (i + 1) / bands - call.attention.first;
+    calls.push_back(call);
+  }
+  return chain(context, {q->ne[0], q->ne[1], q->ne[2], 1}, {q, k, v_turned}, run_attention, calls,
+               ops);
+}
+
 void CustomNodes::run_geglu(ggml_tensor* node, int ith, int nth, void* userdata) {
   const auto& call = *static_cast<const Call*>(userdata);
   const GegluJob job{.in = floats(node->src[0]),

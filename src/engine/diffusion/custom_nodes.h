@@ -33,6 +33,10 @@ class CustomNodes {
   ggml_tensor* norm(ggml_context* context, const Kernels* kernels, const NormJob& job,
                     ggml_tensor* map, ggml_tensor* weight, ggml_tensor* bias, double ops,
                     std::int64_t bands);
+  // Tokens of all heads side by side; `v_turned` is [keys, channels, batch].
+  ggml_tensor* attention(ggml_context* context, const Kernels* kernels, const AttentionJob& job,
+                         ggml_tensor* q, ggml_tensor* k, ggml_tensor* v_turned, double ops,
+                         std::int64_t bands);
   ggml_tensor* geglu(ggml_context* context, const Kernels* kernels, ggml_tensor* rows, double ops);
 
   [[nodiscard]] double ops_of(const ggml_tensor* node) const;  // 0 if it is none of these.
@@ -42,10 +46,12 @@ class CustomNodes {
     const Kernels* kernels;
     GemmJob gemm{};
     NormJob norm{};
+    AttentionJob attention{};
     int first_source = 0;  // Of the arguments among the node's sources.
     bool bias = false, residual = false;
   };
   static void run_product(ggml_tensor* node, int ith, int nth, void* call);
+  static void run_attention(ggml_tensor* node, int ith, int nth, void* call);
   static void run_norm(ggml_tensor* node, int ith, int nth, void* call);
   static void run_geglu(ggml_tensor* node, int ith, int nth, void* call);
   // A node for each of the calls, all writing one tensor of this shape.

@@ -7,7 +7,7 @@
 // product reads F32 or F16 weights and computes in F32 throughout. Other devices, and Q8_0 weights,
 // use ggml's own nodes.
 //
-// One set of kernels is compiled for each kind of processor from kernels_gemm.h and kernels_maps.h,
+// One set of kernels is compiled for each kind of processor from kernels_tile.h and its neighbours,
 // and chosen when a device is opened.
 #pragma once
 
@@ -54,10 +54,24 @@ struct GegluJob {
   long width = 0, rows = 0;
 };
 
+// softmax(scale q k^T) v for each head, without ever holding more of the scores than a tile's.
+struct AttentionJob {
+  const float* q = nullptr;               // [image][query][head, channel]
+  const float* k = nullptr;               // [image][key][head, channel]
+  const float* v_turned = nullptr;        // [image][head, channel][key]
+  float* out = nullptr;                   // As q.
+  long images = 1, heads = 1, width = 0;  // Of all heads together.
+  long queries = 0, keys = 0;
+  long first = 0, count = 0;  // Queries to answer.
+  float scale = 1;
+  bool causal = false;  // A query sees keys up to its own place.
+};
+
 // Thread `ith` of `nth` does its share; they may run in any order.
 struct Kernels {
   const char* name;
   void (*gemm)(const GemmJob& job, int ith, int nth);
+  void (*attention)(const AttentionJob& job, int ith, int nth);
   void (*norm)(const NormJob& job, int ith, int nth);
   void (*geglu)(const GegluJob& job, int ith, int nth);
 };

@@ -2,6 +2,8 @@
 #ifdef __AVX2__
 #define LARES_KERNELS avx2
 #define LARES_LANES 8
+#include "engine/diffusion/kernels_attention.h"
+#include "engine/diffusion/kernels_gemm.h"
 #include "engine/diffusion/kernels_maps.h"
 #else
 #include "engine/diffusion/kernels.h"
@@ -11,7 +13,7 @@ namespace lares::diffusion {
 
 const Kernels* avx2_kernels() {
 #ifdef __AVX2__
-  static const Kernels kernels = {"avx2", avx2::gemm, avx2::norm, avx2::geglu};
+  static const Kernels kernels = {"avx2", avx2::gemm, avx2::attention, avx2::norm, avx2::geglu};
   return &kernels;
 #else
   return nullptr;

@@ -2,6 +2,8 @@
 #ifdef __AVX512F__
 #define LARES_KERNELS avx512
 #define LARES_LANES 16
+#include "engine/diffusion/kernels_attention.h"
+#include "engine/diffusion/kernels_gemm.h"
 #include "engine/diffusion/kernels_maps.h"
 #else
 #include "engine/diffusion/kernels.h"
@@ -11,7 +13,8 @@ namespace lares::diffusion {
 
 const Kernels* avx512_kernels() {
 #ifdef __AVX512F__
-  static const Kernels kernels = {"avx512", avx512::gemm, avx512::norm, avx512::geglu};
+  static const Kernels kernels = {"avx512", avx512::gemm, avx512::attention, avx512::norm,
+                                  avx512::geglu};
   return &kernels;
 #else
   return nullptr;

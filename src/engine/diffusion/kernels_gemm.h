@@ -1,113 +1,18 @@
-// Body of the product kernel, compiled once for each kind of processor (kernels.h).
-//
-// The including file defines LARES_KERNELS, the namespace, and LARES_LANES, floats in a vector. It
-// must call nothing of the standard library that is inline: the linker might keep this file's copy,
-// made for a newer processor, for everybody.
+// Body of the product kernel, compiled once for each kind of processor; the rules of kernels_tile.h
+// hold here as well.
 //
 // After Goto and van de Geijn (2008): the columns of a panel are gathered for a block of the depth,
 // [depth][column], where they stay in the second-level cache; for each few rows of the matrix, a
 // tile of the result is kept in registers while that block is run through.
 #pragma once
 
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): the C functions, not std's.
-
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
-#include "engine/diffusion/kernels.h"
-
-#ifndef LARES_KERNELS
-#define LARES_KERNELS alone
-#define LARES_LANES 4
-#endif
+#include "engine/diffusion/kernels_tile.h"
 
 namespace lares::diffusion::LARES_KERNELS {
 
-typedef float Vector __attribute__((vector_size(4 * LARES_LANES), aligned(4), may_alias));
-
-constexpr long kLanes = LARES_LANES;
-constexpr long kTile = 2 * kLanes;                  // Columns of a tile.
-constexpr long kRows = LARES_LANES == 16 ? 12 : 6;  // Rows of it: accumulators fill the registers.
-constexpr long kDepth = 256;                        // Of a block.
-constexpr long kTiles = 128 / kTile;                // Of a panel.
+constexpr long kDepth = 256;          // Of a block.
+constexpr long kTiles = 128 / kTile;  // Of a panel.
 constexpr long kPanel = kTiles * kTile;
-
-inline long least(long a, long b) {
-  return a < b ? a : b;
-}
-
-// Memory of one thread, kept from call to call.
-struct Scratch {
-  float* data = nullptr;
-  long size = 0;
-  ~Scratch() { free(data); }
-  float* room(long floats) {
-    if (floats > size) {
-      free(data);
-      data = static_cast<float*>(malloc(static_cast<unsigned long>(floats) * sizeof(float)));
-      if (data == nullptr) abort();
-      size = floats;
-    }
-    return data;
-  }
-};
-inline thread_local Scratch panel_scratch, sums_scratch, weights_scratch;
-
-inline float float_of(const unsigned short* half) {
-#ifdef __F16C__
-  return _cvtsh_ss(*half);
-#else
-  // All but infinities and NaN, which no weight is: the exponent moves by a multiplication.
-  union {
-    unsigned bits;
-    float value;
-  } u;
-  u.bits = (*half & 0x7fffU) << 13U;
-  u.value *= 0x1p112F;
-  u.bits |= (*half & 0x8000U) << 16U;
-  return u.value;
-#endif
-}
-
-// sums[R][kTile] += a[R][depth] * panel[depth][kTile], the sums kPanel apart.
-template <int R>
-inline void tile(const float* a, long a_row, const float* panel, long depth, float* sums) {
-  Vector low[R], high[R];
-#pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) {
-    low[r] = *reinterpret_cast<const Vector*>(sums + r * kPanel);
-    high[r] = *reinterpret_cast<const Vector*>(sums + r * kPanel + kLanes);
-  }
-  for (long k = 0; k < depth; ++k) {
-    const Vector p = *reinterpret_cast<const Vector*>(panel);
-    const Vector q = *reinterpret_cast<const Vector*>(panel + kLanes);
-    panel += kTile;
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      const float weight = a[r * a_row + k];
-      low[r] += weight * p;
-      high[r] += weight * q;
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) {
-    *reinterpret_cast<Vector*>(sums + r * kPanel) = low[r];
-    *reinterpret_cast<Vector*>(sums + r * kPanel + kLanes) = high[r];
-  }
-}
-
-template <int R>
-inline void tile_of(long rows, const float* a, long a_row, const float* panel, long depth,
-                    float* sums) {
-  if constexpr (R > 0) {
-    if (rows == R) {
-      tile<R>(a, a_row, panel, depth, sums);
-    } else {
-      tile_of<R - 1>(rows, a, a_row, panel, depth, sums);
-    }
-  }
-}
 
 // Where a column of a panel comes from and goes to.
 struct Column {
@@ -241,7 +146,7 @@ inline void panel_product(const GemmJob& job, long begin, long columns, long row
       const float* a = weights_of(job, r, rows, k0, depth, a_row);
       for (long t = 0; t * kTile < columns; ++t) {
         tile_of<static_cast<int>(kRows)>(rows, a, a_row, panel + t * kTile * kDepth, depth,
-                                         sums + (r - row) * kPanel + t * kTile);
+                                         sums + (r - row) * kPanel + t * kTile, kPanel);
       }
     }
   }

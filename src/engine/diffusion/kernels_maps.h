@@ -1,8 +1,8 @@
 // Bodies of the norm and GEGLU kernels, compiled once for each kind of processor; the rules of
-// kernels_gemm.h hold here as well.
+// kernels_tile.h hold here as well.
 #pragma once
 
-#include "engine/diffusion/kernels_gemm.h"
+#include "engine/diffusion/kernels_tile.h"
 
 namespace lares::diffusion::LARES_KERNELS {
 

@@ -138,6 +138,64 @@ TEST(Kernels, MultiplyTokens) {
   }
 }
 
+TEST(Kernels, Attend) {
+  for (const auto& [queries, keys, heads, causal] : {std::tuple{21L, 21L, 2L, true},
+                                                     {40L, 7L, 3L, false},
+                                                     {1L, 1L, 1L, false},
+                                                     {33L, 300L, 2L, false}}) {
+    const long channels = 11, width = heads * channels, images = 2;
+    const Values q = random(1, images * queries * width), k = random(2, images * keys * width);
+    const Values v = random(3, images * keys * width);
+    AttentionJob job{.images = images,
+                     .heads = heads,
+                     .width = width,
+                     .queries = queries,
+                     .keys = keys,
+                     .first = queries / 4,
+                     .count = queries - queries / 4,
+                     .scale = 0.4F,
+                     .causal = causal};
+    Values right(q.size(), -7.0F);
+    for (long n = 0; n < images; ++n) {
+      for (long h = 0; h < heads; ++h) {
+        for (long i = job.first; i < queries; ++i) {
+          std::vector<double> weight;
+          double total = 0;
+          for (long j = 0; j < (causal ? i + 1 : keys); ++j) {
+            double dot = 0;
+            for (long c = 0; c < channels; ++c) {
+              dot +=
+                  double{
+                      q[static_cast<std::size_t>((n * queries + i) * width + h * channels + c)]} *
+                  k[static_cast<std::size_t>((n * keys + j) * width + h * channels + c)];
+            }
+            weight.push_back(std::exp(0.4 * dot));
+            total += weight.back();
+          }
+          for (long c = 0; c < channels; ++c) {
+            double sum = 0;
+            for (std::size_t j = 0; j < weight.size(); ++j) {
+              sum += weight[j] / total *
+                     v[static_cast<std::size_t>((n * width + h * channels + c) * keys) + j];
+            }
+            right[static_cast<std::size_t>((n * queries + i) * width + h * channels + c)] =
+                static_cast<float>(sum);
+          }
+        }
+      }
+    }
+    for (const Kernels* kernels : runnable()) {
+      Values out(right.size(), -7.0F);
+      job.q = q.data();
+      job.k = k.data();
+      job.v_turned = v.data();
+      job.out = out.data();
+      for (int i = 0; i < 3; ++i) kernels->attention(job, i, 3);
+      EXPECT_LT(relative_error(out, right), 1e-6) << kernels->name << " " << queries;
+    }
+  }
+}
+
 TEST(Kernels, NormaliseGroups) {
   for (const long area : {1, 6, 64, 1500}) {
     NormJob job{.area = area,

@@ -240,17 +240,31 @@ ggml_tensor* attend(const Builder& b, ggml_tensor* q, ggml_tensor* k, ggml_tenso
   ggml_context* c = b.context();
   const std::int64_t width = q->ne[0], queries = q->ne[1], keys = k->ne[1], batch = q->ne[2];
   const float scale = 1.0F / std::sqrt(static_cast<float>(width / heads));
-  // [d, tokens, heads, n]; the values turned, [tokens, d, heads, n], so that rows are summed over.
+  const double ops = 2.0 * static_cast<double>(width * keys) * static_cast<double>(queries * batch);
+  // The values turned, [tokens, d, heads, n], so that rows are summed over.
+  ggml_tensor* vh = ggml_cont(c, ggml_permute(c, heads_apart(b, v, heads), 1, 2, 0, 3));
+  if (b.kernels() != nullptr) {
+    const double softening =
+        30.0 * static_cast<double>(heads * keys) * static_cast<double>(queries * batch);
+    return b.custom().attention(c, b.kernels(),
+                                {.images = batch,
+                                 .heads = heads,
+                                 .width = width,
+                                 .queries = queries,
+                                 .keys = keys,
+                                 .scale = scale,
+                                 .causal = mask != nullptr},
+                                q, k, vh, 2 * ops + softening,
+                                b.bands(2 * ops + softening, queries));
+  }
   ggml_tensor* qh = ggml_cont(c, ggml_permute(c, heads_apart(b, q, heads), 0, 2, 1, 3));
   ggml_tensor* kh = ggml_cont(c, ggml_permute(c, heads_apart(b, k, heads), 0, 2, 1, 3));
-  ggml_tensor* vh = ggml_cont(c, ggml_permute(c, heads_apart(b, v, heads), 1, 2, 0, 3));
   const auto part = [&](ggml_tensor* some, std::int64_t count) {
     ggml_tensor* scores = ggml_soft_max_ext(c, ggml_mul_mat(c, kh, some), mask, scale, 0.0F);
     ggml_tensor* sums = ggml_mul_mat(c, vh, scores);  // [d, queries, heads, n]
     ggml_tensor* together = ggml_cont(c, ggml_permute(c, sums, 0, 2, 1, 3));
     return ggml_reshape_3d(c, together, width, count, batch);
   };
-  const double ops = 2.0 * static_cast<double>(width * keys) * static_cast<double>(queries * batch);
   const std::int64_t bands = mask != nullptr ? 1 : b.bands(ops, queries);
   if (bands == 1) return part(qh, queries);
   return in_bands(b, queries, bands, [&](std::int64_t first, std::int64_t count) {

@@ -64,7 +64,7 @@ ggml_tensor* downsample(const Builder& b, const Conv& conv, ggml_tensor* map, bo
 ggml_tensor* upsample(const Builder& b, const Conv& conv, ggml_tensor* map);
 
 // softmax(q k^T / sqrt(d) + mask) v, for tokens of all heads side by side. `mask` is
-// [keys, queries], or nullptr.
+// [keys, queries], hides what comes after each query and nothing else, or is nullptr.
 ggml_tensor* attend(const Builder& b, ggml_tensor* q, ggml_tensor* k, ggml_tensor* v,
                     std::int64_t heads, ggml_tensor* mask = nullptr);
 

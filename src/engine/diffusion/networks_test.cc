@@ -35,9 +35,21 @@ struct Case {
   Precision precision;
   double ops_max;  // 0 = whole.
   double bound;
+  bool own_kernels = true;  // Not ggml's nodes alone.
 };
 
+void use(const Case& one) {
+  device().use_kernels(one.own_kernels ? best_kernels() : nullptr);
+}
+
+std::string name_of(const Case& one) {
+  constexpr const char* kNames[] = {"F32", "F16", "Q8"};
+  return std::string(kNames[static_cast<int>(one.precision)]) +
+         (one.ops_max > 0 ? ", in bands" : "") + (one.own_kernels ? "" : ", ggml's nodes");
+}
+
 std::vector<float> unet_output(const Case& one) {
+  use(one);
   const auto config = read_folder(kStarterModel);
   const auto unet = Unet::load(config->unet, config->unet_weights, one.precision, device());
   EXPECT_TRUE(unet) << unet.error().message;
@@ -57,18 +69,21 @@ std::vector<float> unet_output(const Case& one) {
 
 TEST(Unet, AgreesWithTheGoldenValues) {
   const std::vector<float> expected = golden("unet", "out");
-  for (const Case& one : {Case{Precision::F32, 0, 1e-5}, Case{Precision::F32, 2e5, 1e-5},
-                          Case{Precision::F16, 0, 5e-3}, Case{Precision::Q8, 0, 5e-2}}) {
+  for (const Case& one :
+       {Case{Precision::F32, 0, 1e-5}, Case{Precision::F32, 2e5, 1e-5},
+        Case{Precision::F16, 0, 1e-5}, Case{Precision::Q8, 0, 5e-2},
+        Case{Precision::F32, 0, 1e-5, false}, Case{Precision::F32, 2e5, 1e-5, false},
+        Case{Precision::F16, 0, 5e-3, false}}) {
     const std::vector<float> out = unet_output(one);
     const double error = relative_error(out, expected);
-    std::printf("unet, precision %d, bands of %g ops: relative %.2g, largest %.2g\n",
-                static_cast<int>(one.precision), one.ops_max, error,
+    std::printf("unet, %s: relative %.2g, largest %.2g\n", name_of(one).c_str(), error,
                 largest_difference(out, expected));
     EXPECT_LT(error, one.bound);
   }
 }
 
 std::vector<float> vae_output(const Case& one, bool encode, const std::vector<float>& input) {
+  use(one);
   const auto config = read_folder(kStarterModel);
   const auto vae = Vae::load(config->vae, config->vae_weights, one.precision, device());
   EXPECT_TRUE(vae) << vae.error().message;
@@ -86,13 +101,14 @@ TEST(Vae, DecodesAsTheGoldenValues) {
     std::vector<float> latent = golden("vae_decode", std::string("latent_") + which);
     const std::vector<float> expected = golden("vae_decode", std::string("pixels_") + which);
     for (float& value : latent) value /= 0.18215F;
-    for (const Case& one : {Case{Precision::F32, 0, 1e-5}, Case{Precision::F32, 1e6, 1e-5},
-                            Case{Precision::F16, 0, 5e-3}}) {
+    for (const Case& one :
+         {Case{Precision::F32, 0, 1e-5}, Case{Precision::F32, 1e6, 1e-5},
+          Case{Precision::F16, 0, 1e-5}, Case{Precision::F32, 0, 1e-5, false},
+          Case{Precision::F32, 1e6, 1e-5, false}, Case{Precision::F16, 0, 5e-3, false}}) {
       const std::vector<float> out = vae_output(one, false, latent);
       const double error = relative_error(out, expected);
-      std::printf("vae decode %s, precision %d, bands of %g ops: relative %.2g, largest %.2g\n",
-                  which, static_cast<int>(one.precision), one.ops_max, error,
-                  largest_difference(out, expected));
+      std::printf("vae decode %s, %s: relative %.2g, largest %.2g\n", which, name_of(one).c_str(),
+                  error, largest_difference(out, expected));
       EXPECT_LT(error, one.bound);
     }
   }
@@ -102,12 +118,13 @@ TEST(Vae, EncodesAsTheGoldenValues) {
   std::vector<float> expected = golden("vae_encode", "mean");
   const std::vector<float> logvar = golden("vae_encode", "logvar");
   expected.insert(expected.end(), logvar.begin(), logvar.end());
-  for (const Case& one : {Case{Precision::F32, 0, 1e-5}, Case{Precision::F32, 1e6, 1e-5},
-                          Case{Precision::F16, 0, 5e-3}}) {
+  for (const Case& one :
+       {Case{Precision::F32, 0, 1e-5}, Case{Precision::F32, 1e6, 1e-5},
+        Case{Precision::F16, 0, 1e-5}, Case{Precision::F32, 0, 1e-5, false},
+        Case{Precision::F32, 1e6, 1e-5, false}, Case{Precision::F16, 0, 5e-3, false}}) {
     const std::vector<float> out = vae_output(one, true, golden("vae_encode", "pixels"));
     const double error = relative_error(out, expected);
-    std::printf("vae encode, precision %d, bands of %g ops: relative %.2g, largest %.2g\n",
-                static_cast<int>(one.precision), one.ops_max, error,
+    std::printf("vae encode, %s: relative %.2g, largest %.2g\n", name_of(one).c_str(), error,
                 largest_difference(out, expected));
     EXPECT_LT(error, one.bound);
   }

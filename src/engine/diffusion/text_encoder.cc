@@ -68,6 +68,7 @@ void TextEncoder::set_constants(const Inputs& inputs) {
   std::vector<std::int32_t> positions(static_cast<std::size_t>(tokens));
   std::iota(positions.begin(), positions.end(), 0);
   ggml_backend_tensor_set(inputs.positions, positions.data(), 0, ggml_nbytes(inputs.positions));
+  if (inputs.mask->buffer == nullptr) return;  // The graph's own attention needs none.
   std::vector<float> mask(static_cast<std::size_t>(tokens * tokens), 0.0F);
   for (std::int64_t query = 0; query < tokens;
        ++query) {  // A token sees itself and what is before.
