@@ -111,6 +111,7 @@ void Graph::cut_into_stretches() {
     stretch.end = i + 1;
     stretch.ops += ops;
     ops_ += ops;
+    largest_ = std::max(largest_, ops);
   }
   if (stretch.end > stretch.begin) stretches_.push_back(stretch);
 }

@@ -62,6 +62,7 @@ class Graph {
   [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] ggml_tensor* output() const { return output_; }
   [[nodiscard]] double ops() const { return ops_; }
+  [[nodiscard]] double ops_of_largest_node() const { return largest_; }
 
   void start() { next_ = 0; }
   struct Ran {
@@ -94,6 +95,7 @@ class Graph {
   std::vector<Stretch> stretches_;
   std::size_t next_ = 0;
   double ops_ = 0;
+  double largest_ = 0;
   double ns_per_op_ = 0.1;  // Learned.
 };
 

@@ -32,7 +32,8 @@ struct GemmJob {
   long out_width = 1, out_height = 1;
   long kernel = 1, stride = 1, pad = 0;  // Zeros on the left and above; whatever is missing
                                          // on the right and below is zero, too.
-  long first = 0, count = 0;             // Rows of the output to make.
+  long doubled = 0;           // 1: the map is taken as twice as large, each value four times.
+  long first = 0, count = 0;  // Rows of the output to make.
 };
 
 // Group norm of a map, scaled and shifted by channel, then SiLU if asked for.

@@ -44,6 +44,7 @@ inline void gather_map(const GemmJob& job, long begin, long columns, long k0, lo
                        float* panel) {
   const long area = job.in_width * job.in_height, taps = job.kernel * job.kernel;
   const long channels = job.depth / taps;
+  const long width = job.in_width << job.doubled, height = job.in_height << job.doubled;
   for (long j = 0; j < kTile;) {
     // Neighbours in one row of the output are neighbours, `stride` apart, in the input.
     const bool valid = j < columns;
@@ -55,12 +56,12 @@ inline void gather_map(const GemmJob& job, long begin, long columns, long k0, lo
       const long y = c.y * job.stride + tap / job.kernel - job.pad;
       const long x = c.x * job.stride + tap % job.kernel - job.pad;
       float* to = panel + k * kTile + j;
-      if (!valid || y < 0 || y >= job.in_height) {
+      if (!valid || y < 0 || y >= height) {
         for (long i = 0; i < length; ++i) to[i] = 0;
         continue;
       }
-      const float* row = image + channel * area + y * job.in_width;
-      if (job.stride == 1 && x >= 0 && x + length <= job.in_width) {
+      const float* row = image + channel * area + (y >> job.doubled) * job.in_width;
+      if (job.stride == 1 && job.doubled == 0 && x >= 0 && x + length <= width) {
         if (length == kTile) {
           *reinterpret_cast<Vector*>(to) = *reinterpret_cast<const Vector*>(row + x);
           *reinterpret_cast<Vector*>(to + kLanes) =
@@ -72,7 +73,7 @@ inline void gather_map(const GemmJob& job, long begin, long columns, long k0, lo
       }
       for (long i = 0; i < length; ++i) {
         const long at = x + i * job.stride;
-        to[i] = at >= 0 && at < job.in_width ? row[at] : 0;
+        to[i] = at >= 0 && at < width ? row[at >> job.doubled] : 0;
       }
     }
     j += length;

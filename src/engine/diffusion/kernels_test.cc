@@ -43,10 +43,13 @@ Values expected(const GemmJob& job, const Values& weight, std::size_t out_size) 
           for (long k = 0; k < job.depth; ++k) {
             const long c = k / taps, iy = y * job.stride + k % taps / job.kernel - job.pad;
             const long ix = x * job.stride + k % job.kernel - job.pad;
-            if (iy < 0 || iy >= job.in_height || ix < 0 || ix >= job.in_width) continue;
-            const long from = job.tokens_in
-                                  ? ((n * job.in_height + iy) * job.in_width + ix) * job.depth + c
-                                  : ((n * channels + c) * job.in_height + iy) * job.in_width + ix;
+            const long height = job.in_height << job.doubled, width = job.in_width << job.doubled;
+            if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
+            const long from =
+                job.tokens_in
+                    ? ((n * job.in_height + iy) * job.in_width + ix) * job.depth + c
+                    : ((n * channels + c) * job.in_height + (iy >> job.doubled)) * job.in_width +
+                          (ix >> job.doubled);
             sum += double{weight[static_cast<std::size_t>(o * job.depth + k)]} * job.in[from];
           }
           out[static_cast<std::size_t>(at)] = static_cast<float>(sum);
@@ -123,6 +126,19 @@ TEST(Kernels, ConvolveWithStrides) {
     job.stride = 2;
     job.pad = pad;
     check(job, pad == 0 ? "zeros on the right and below" : "zeros around");
+  }
+}
+
+TEST(Kernels, ConvolveWhatIsDoubled) {
+  for (const long width : {1, 4, 9, 20}) {
+    GemmJob job{.rows = 7, .depth = 45, .images = 2};
+    job.in_width = width;
+    job.in_height = 3;
+    job.out_width = 2 * width;
+    job.out_height = job.count = 6;
+    job.kernel = 3;
+    job.pad = job.doubled = 1;
+    check(job, "doubled");
   }
 }
 

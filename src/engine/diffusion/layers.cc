@@ -90,12 +90,14 @@ ggml_tensor* product(const Builder& b, GemmJob job, ggml_tensor* weight, ggml_te
 struct Step {
   int stride, pad;  // Zeros on the left and above; and so many at the other sides as are missing.
   std::int64_t width, height;  // Of the output.
+  bool doubled = false;        // The map is first made twice as large.
 };
 
 ggml_tensor* convolve_with_ggml(const Builder& b, const Conv& layer, ggml_tensor* map, Step step) {
   ggml_context* c = b.context();
   const std::int64_t kernel = layer.weight->ne[0];
   const int pad = step.pad, stride = step.stride;
+  if (step.doubled) map = ggml_upscale(c, map, 2, GGML_SCALE_MODE_NEAREST);
   // ggml knows the same zeros on both sides; others are put there first.
   const bool lopsided = (map->ne[0] + 2 * pad - kernel) / stride + 1 != step.width;
   if (lopsided) map = ggml_pad(c, map, 1, 1, 0, 0);
@@ -127,7 +129,8 @@ ggml_tensor* convolve(const Builder& b, const Conv& layer, ggml_tensor* map, Ste
                     .out_height = step.height,
                     .kernel = kernel,
                     .stride = step.stride,
-                    .pad = step.pad},
+                    .pad = step.pad,
+                    .doubled = step.doubled ? 1 : 0},
                    layer.weight, layer.bias, map, added);
   }
   ggml_context* c = b.context();
@@ -195,7 +198,7 @@ ggml_tensor* apply(const Builder& b, const Linear& layer, ggml_tensor* x, Shape 
 
 ggml_tensor* apply(const Builder& b, const Conv& layer, ggml_tensor* map, Added added) {
   const int pad = static_cast<int>(layer.weight->ne[0] / 2);
-  return convolve(b, layer, map, {1, pad, map->ne[0], map->ne[1]}, added);
+  return convolve(b, layer, map, {1, pad, map->ne[0], map->ne[1], false}, added);
 }
 
 ggml_tensor* layer_norm(const Builder& b, const Norm& norm, ggml_tensor* tokens, float epsilon) {
@@ -228,11 +231,11 @@ ggml_tensor* silu(const Builder& b, ggml_tensor* x) {
 }
 
 ggml_tensor* downsample(const Builder& b, const Conv& conv, ggml_tensor* map, bool all_sides) {
-  return convolve(b, conv, map, {2, all_sides ? 1 : 0, map->ne[0] / 2, map->ne[1] / 2});
+  return convolve(b, conv, map, {2, all_sides ? 1 : 0, map->ne[0] / 2, map->ne[1] / 2, false});
 }
 
 ggml_tensor* upsample(const Builder& b, const Conv& conv, ggml_tensor* map) {
-  return apply(b, conv, ggml_upscale(b.context(), map, 2, GGML_SCALE_MODE_NEAREST));
+  return convolve(b, conv, map, {1, 1, 2 * map->ne[0], 2 * map->ne[1], true});
 }
 
 ggml_tensor* attend(const Builder& b, ggml_tensor* q, ggml_tensor* k, ggml_tensor* v,

@@ -25,27 +25,30 @@ Result<Networks> Networks::load(const FolderConfig& config, const LoadSpec& spec
   return out;
 }
 
-// How many operations fit into the longest slice: those of a convolution like the networks' own,
-// timed twice, the first time being for the caches.
+// How many operations a node may have. Timed on a convolution like the networks' own, twice, the
+// first time being for the caches; nodes that wait for memory run at half that speed or less.
 Result<> Networks::measure_speed(Duration slice_max) {
   constexpr std::int64_t kSide = 32;
+  constexpr double kShare = 0.5;
   const std::int64_t channels = config_.unet.channels.front();
-  ggml_tensor *input = nullptr, *kernel = nullptr;
+  Conv conv;
+  ggml_tensor* input = nullptr;
   const auto graph = TRY(Graph::create(device_, 0, compute_max_, "a probe", [&](const Builder& b) {
     input = b.input(GGML_TYPE_F32, std::array<std::int64_t, 4>{kSide, kSide, channels, 1});
-    kernel = b.input(GGML_TYPE_F32, std::array<std::int64_t, 4>{3, 3, channels, channels});
-    return ggml_conv_2d_direct(b.context(), kernel, input, 1, 1, 1, 1, 1, 1);
+    conv.weight = b.input(GGML_TYPE_F32, std::array<std::int64_t, 4>{3, 3, channels, channels});
+    conv.bias = b.input(GGML_TYPE_F32, std::array{channels});
+    return apply(b, conv, input);
   }));
   double ops_per_ns = 0;
   for (int i = 0; i < 2; ++i) {
-    for (ggml_tensor* tensor : {input, kernel}) {
+    for (ggml_tensor* tensor : {input, conv.weight, conv.bias}) {
       ggml_backend_tensor_memset(tensor, 0, 0, ggml_nbytes(tensor));
     }
     graph->start();
     const auto ran = TRY(graph->run(device_, Duration::zero()));
     ops_per_ns = graph->ops() / static_cast<double>(std::max<std::int64_t>(1, ran.took.count()));
   }
-  ops_max_ = ops_per_ns * static_cast<double>(slice_max.count());
+  ops_max_ = kShare * ops_per_ns * static_cast<double>(slice_max.count());
   return {};
 }
 

@@ -50,7 +50,8 @@ Result<> start_once(std::string folder) {
   if (folder.empty()) {
     return fail(Code::Unavailable, "cannot tell where llama.cpp's libraries were loaded from");
   }
-  ggml_backend_load_all_from_path(folder.c_str());
+  // Another engine may have loaded them: a second time would register each device twice.
+  if (ggml_backend_dev_count() == 0) ggml_backend_load_all_from_path(folder.c_str());
   if (ggml_backend_dev_count() == 0) {
     return fail(Code::Unavailable,
                 fmt::format("no compute backend (libggml-cpu-*.so) could be loaded from {}; "
