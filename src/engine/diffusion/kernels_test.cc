@@ -8,8 +8,17 @@
 #include "engine/diffusion/noise.h"
 #include "engine/diffusion/test_folder.h"
 
+// The AVX-512 kernels' shape, in instructions that every processor has: so that their tiles are
+// tested where AVX-512 is not.
+#define LARES_KERNELS wide
+#define LARES_LANES 16
+#include "engine/diffusion/kernels_attention.h"
+#include "engine/diffusion/kernels_gemm.h"
+
 namespace lares::diffusion {
 namespace {
+
+constexpr Kernels kWide = {"wide", wide::gemm, wide::attention, wide::norm, wide::geglu};
 
 using Values = std::vector<float>;
 
@@ -21,7 +30,7 @@ Values random(std::uint64_t seed, long count) {
 
 // Those that this processor runs.
 std::vector<const Kernels*> runnable() {
-  std::vector<const Kernels*> out = {plain_kernels()};
+  std::vector<const Kernels*> out = {plain_kernels(), &kWide};
   if (best_kernels() != plain_kernels() && avx2_kernels() != nullptr) out.push_back(avx2_kernels());
   if (best_kernels() == avx512_kernels()) out.push_back(avx512_kernels());
   return out;

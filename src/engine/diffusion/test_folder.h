@@ -13,6 +13,10 @@
 
 #include "engine/diffusion/safetensors.h"
 
+#ifndef LARES_SOURCE_DIR
+#define LARES_SOURCE_DIR "."  // Where the header is compiled alone.
+#endif
+
 namespace lares::diffusion {
 
 // `name` inside the folder.
