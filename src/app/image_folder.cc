@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "server/json.h"
+#include "core/json.h"
 
 namespace lares::app {
 namespace {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "app/image_folder.h"
-#include "server/json.h"
+#include "core/json.h"
 #include "sketch/test_catalogue.h"
 
 namespace lares::app {

@@ -52,8 +52,8 @@ struct Options {
   // Steps given to a device before the first of them is answered: one computes, one waits behind
   // it, so that the device never waits for a decision. 1..2.
   std::uint32_t runs_in_flight = 2;
-  // Policy lares: the second step is given only behind one predicted to be shorter than this; the
-  // gap after a longer one does not count, and who arrives waits for one step, not two.
+  // Policy lares: the second step is given when the first is predicted to end within this: the
+  // device never waits for a decision, and who arrives waits for little more than one step.
   Duration ahead_max = std::chrono::milliseconds(25);
   // Output that a job is expected to make until its member's are known, unless its own limit is
   // less. When it makes more and the pool is full, the youngest job steps back and is computed

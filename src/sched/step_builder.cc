@@ -464,9 +464,12 @@ class StepBuilder {
 
 void Scheduler::State::plan(Device& device, Decision& out) {
   while (device.count < options.runs_in_flight) {
-    if (traits.by_time && device.count > 0 &&
-        device.runs[device.count - 1].predicted > options.ahead_max) {
-      return;
+    if (traits.by_time && device.count > 0) {
+      const Instant near_end = device.free_at(now) - options.ahead_max;
+      if (now < near_end) {
+        out.wake_at = std::min(out.wake_at, near_end);
+        return;
+      }
     }
     ++plans;
     if (traits.by_time) find_oldest();

@@ -114,16 +114,17 @@ TEST(Papers, SarathisChunksCutTheGapsForLittle) {
 // first token, up to 2.29 times. Ours gives prompts the time that the streams' targets leave.
 TEST(Papers, SharingAStepBySlackShortensTheFirstTokensTail) {
   const SimulatedDevice yi = device_of(38'000, 60, 105, 200'000);
-  const Workload w = chats(0.6, 600);
+  const Workload w = chats(1.2, 600);
   SimulateOptions sarathi = policy("sarathi");
   sarathi.scheduler.step_tokens = 512;
   SimulateOptions lares = policy("lares");
+  lares.scheduler.step_tokens = 4096;  // Time alone decides.
   lares.scheduler.slice = lares.scheduler.slice_alone = milliseconds(250);
   lares.scheduler.classes = {
       {.name = "all", .gap_target = milliseconds(250), .longest_wait = std::chrono::hours(24)}};
   const Summary fixed = simulated(w, yi, sarathi);
   const Summary by_slack = simulated(w, yi, lares);
-  EXPECT_LT(by_slack.first_token_s.p99, fixed.first_token_s.p99);
+  EXPECT_LT(by_slack.first_token_s.p99, 0.9 * fixed.first_token_s.p99);
   EXPECT_LE(by_slack.gap_p99_s, 0.3);
 }
 

@@ -38,7 +38,11 @@ class World {
       const bool arrives = next_ < workload_.arrivals.size();
       if (!arrives && runs_.empty()) break;
       const Duration arrival = arrives ? workload_.arrivals[next_].at : Duration::max();
-      if (!runs_.empty() && runs_.front().ends <= arrival) {
+      const Duration wake = decision_.wake_at.time_since_epoch();
+      const Duration ends = runs_.empty() ? Duration::max() : runs_.front().ends;
+      if (wake > now_ && wake < std::min(arrival, ends)) {
+        now_ = wake;
+      } else if (!runs_.empty() && runs_.front().ends <= arrival) {
         now_ = runs_.front().ends;
         answer();
       } else {

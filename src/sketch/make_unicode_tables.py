@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes unicode_tables.cc: which code points names are made of, and what tells whether a name is in
-normalisation form C. The data is that of the Python that runs this; 3.11 has Unicode 14.
+"""Writes unicode_tables.cc: which code points names are made of. The data is that of the Python that runs this; 3.11 has Unicode 14.
 
   ./make_unicode_tables.py > unicode_tables.cc
 """
@@ -8,7 +7,6 @@ import sys
 import unicodedata
 
 EVERY = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
-HANGUL = range(0xAC00, 0xD7A4)
 
 
 def ranges(wanted):
@@ -30,24 +28,6 @@ def starts(c):
 
 def continues(c):
     return ("a" + chr(c)).isidentifier() and not chr(c).isidentifier()
-
-
-def compositions():
-    """Pairs that normalisation form C replaces by one code point; Hangul is computed instead."""
-    pairs = []
-    for c in EVERY:
-        parts = unicodedata.decomposition(chr(c)).split()
-        if c in HANGUL or len(parts) != 2 or parts[0].startswith("<"):
-            continue
-        first, second = (int(p, 16) for p in parts)
-        if unicodedata.normalize("NFC", chr(first) + chr(second)) == chr(c):
-            pairs.append((first, second))
-    return sorted(pairs)
-
-
-def never(c):
-    """Replaced wherever it stands, so never in normalisation form C."""
-    return unicodedata.normalize("NFC", chr(c)) != chr(c)
 
 
 def table(kind, name, rows, form):
@@ -72,10 +52,6 @@ def main():
     two = ("{:#x}", "{:#x}")
     table("CodeRange", "kNameStart", ranges(starts), two)
     table("CodeRange", "kNameContinue", ranges(continues), two)
-    table("CodeRange", "kNeverComposed", ranges(never), two)
-    table("CodeRange", "kComposition", compositions(), two)
-    table("ClassRange", "kCombiningClass", ranges(lambda c: unicodedata.combining(chr(c))),
-          ("{:#x}", "{:#x}", "{}"))
     print("}  // namespace lares::sketch")
 
 

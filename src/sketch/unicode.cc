@@ -4,38 +4,15 @@
 #include <span>
 
 #include "core/text.h"
+#include "core/unicode.h"
 #include "sketch/unicode_tables.h"
 
 namespace lares::sketch {
 namespace {
 
-// Hangul syllables are composed by arithmetic (Unicode, section 3.12).
-constexpr char32_t kSyllable = 0xac00, kLead = 0x1100, kVowel = 0x1161, kTrail = 0x11a7;
-constexpr char32_t kLeads = 19, kVowels = 21, kTrails = 28;
-
-template <class Range>
-const Range* find(std::span<const Range> ranges, char32_t c) {
-  const auto after = std::ranges::upper_bound(ranges, c, {}, &Range::first);
-  if (after == ranges.begin()) return nullptr;
-  const Range& range = *std::prev(after);
-  return c <= range.last ? &range : nullptr;
-}
-
-std::uint8_t combining_class(char32_t c) {
-  const auto* range = find(std::span(kCombiningClass, kCombiningClassCount), c);
-  return range == nullptr ? 0 : range->combining_class;
-}
-
-bool composes(char32_t a, char32_t b) {
-  if (a >= kLead && a < kLead + kLeads && b >= kVowel && b < kVowel + kVowels) return true;
-  const bool open = a >= kSyllable && a < kSyllable + kLeads * kVowels * kTrails &&
-                    (a - kSyllable) % kTrails == 0;
-  if (open && b > kTrail && b < kTrail + kTrails) return true;
-  const auto before = [](const CodeRange& x, const CodeRange& y) {
-    return x.first != y.first ? x.first < y.first : x.last < y.last;
-  };
-  return std::binary_search(kComposition, kComposition + kCompositionCount, CodeRange{a, b},
-                            before);
+bool holds(std::span<const CodeRange> ranges, char32_t c) {
+  const auto after = std::ranges::upper_bound(ranges, c, {}, &CodeRange::first);
+  return after != ranges.begin() && c <= std::prev(after)->last;
 }
 
 // `text` is one name, or several with `joint` between them.
@@ -89,27 +66,16 @@ void append_code_point(std::string& out, char32_t c) {
 }
 
 bool starts_name(char32_t c) {
-  return c == U'_' || find(std::span(kNameStart, kNameStartCount), c) != nullptr;
+  return c == U'_' || holds(std::span(kNameStart, kNameStartCount), c);
 }
 
 bool continues_name(char32_t c) {
-  return starts_name(c) || find(std::span(kNameContinue, kNameContinueCount), c) != nullptr;
+  return starts_name(c) || holds(std::span(kNameContinue, kNameContinueCount), c);
 }
 
 bool is_composed(std::string_view text) {
-  char32_t starter = 0;
-  std::uint8_t last_class = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const char32_t c = next_code_point(text, i);
-    if (find(std::span(kNeverComposed, kNeverComposedCount), c) != nullptr) return false;
-    const std::uint8_t own = combining_class(c);
-    if (own != 0 && own < last_class) return false;  // Out of order.
-    const bool blocked = last_class != 0 && last_class >= own;
-    if (starter != 0 && !blocked && composes(starter, c)) return false;
-    if (own == 0) starter = c;
-    last_class = own;
-  }
-  return true;
+  const std::u32string points = code_points(text);
+  return nfc(points) == points;
 }
 
 bool is_name(std::string_view text) {
