@@ -41,7 +41,9 @@ struct ModelForgotten { ModelId model; };  // Not resident any more; the next jo
 // What holding a model takes, as far as is known; without it, nothing. Told again on change.
 struct ModelNeed {
   ModelId model; DeviceId device;
-  Bytes bytes;                      // Weights, pool and buffers.
+  Bytes bytes;                      // Pool, buffers, and weights that are its own.
+  Bytes shared{};                   // Weights of the file that `sibling` is loaded from, too:
+  ModelId sibling{};                // there once for both. Itself = none.
   Duration reload{};                // How long loading takes.
   Duration keep = Duration::max();  // Leaves when unused for so long; max = only for room.
   bool pinned = false;              // Never taken off.

@@ -39,9 +39,11 @@ void write(std::string& out, const ModelForgotten& e) {
   line(out, "+ model-forgotten model={}", e.model.value);
 }
 void write(std::string& out, const ModelNeed& e) {
-  line(out, "+ need model={} device={} bytes={} reload={} keep={} pinned={} wanted={}",
-       e.model.value, e.device.value, e.bytes.count, e.reload.count(), e.keep.count(),
-       e.pinned ? 1 : 0, e.wanted ? 1 : 0);
+  line(out,
+       "+ need model={} device={} bytes={} shared={} sibling={} reload={} keep={} pinned={} "
+       "wanted={}",
+       e.model.value, e.device.value, e.bytes.count, e.shared.count, e.sibling.value,
+       e.reload.count(), e.keep.count(), e.pinned ? 1 : 0, e.wanted ? 1 : 0);
 }
 void write(std::string& out, const DeviceMemory& e) {
   line(out, "+ memory device={} budget={}", e.device.value, e.budget.count);
@@ -211,6 +213,8 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
     return ModelNeed{.model = ModelId{u32("model")},
                      .device = DeviceId{u32("device")},
                      .bytes = Bytes{f.number<std::int64_t>("bytes")},
+                     .shared = Bytes{f.number<std::int64_t>("shared")},
+                     .sibling = ModelId{u32("sibling")},
                      .reload = Duration(f.number<Duration::rep>("reload")),
                      .keep = Duration(f.number<Duration::rep>("keep")),
                      .pinned = u32("pinned") != 0,

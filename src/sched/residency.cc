@@ -6,6 +6,7 @@
 // that was loaded runs for a minimum time. A model that leaves finishes no stream: its jobs step
 // back, and go on with the same text once it is loaded again.
 #include <algorithm>
+#include <functional>
 
 #include "core/assert.h"
 #include "sched/state.h"
@@ -29,7 +30,7 @@ std::int64_t halved(std::int64_t uses, Instant from, Instant now) {
 // What is lost by taking it off, for each MiB that comes free.
 std::int64_t worth(const Model& m, Instant now) {
   const std::int64_t reload_ms = m.need.reload.count() / 1'000'000 + 1;
-  const std::int64_t mib = m.need.bytes.count / (1 << 20) + 1;
+  const std::int64_t mib = (m.need.bytes.count + m.need.shared.count) / (1 << 20) + 1;
   return reload_ms * (halved(m.uses, m.uses_at, now) + 1) / mib;
 }
 
@@ -141,48 +142,58 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::wanted_models() {
   return wanted;
 }
 
+// What the models that `count` accepts take together; what siblings share, once.
+std::int64_t Scheduler::State::bytes_of(const std::function<bool(const Model&)>& count) const {
+  std::int64_t bytes = 0;
+  for (const Model& m : models) {
+    if (!count(m)) continue;
+    const std::uint32_t sibling = m.need.sibling.value;
+    const bool counted = sibling < m.id.value && count(models[sibling]);
+    bytes += m.need.bytes.count + (counted ? 0 : m.need.shared.count);
+  }
+  return bytes;
+}
+
 // Whether the model can be loaded now; if it cannot, and others may leave for it, they begin to.
 bool Scheduler::State::make_room(const Model& wanted, bool pressing) {
   const std::int64_t budget = device(wanted.device).budget.count;
   if (budget == 0) return true;
-  std::int64_t used = 0, leaving = 0;
+  const auto here = [&](const Model& m) {
+    return m.device == wanted.device && (held(m) || &m == &wanted);
+  };
+  if (bytes_of(here) <= budget) return true;
   std::vector<Model*> victims;
   for (Model& m : models) {
-    if (!held(m) || m.device != wanted.device) continue;
-    used += m.need.bytes.count;
-    if (m.at == Model::At::Leaving) leaving += m.need.bytes.count;
-    if (m.at != Model::At::Ready || m.need.pinned) continue;
+    if (!here(m) || m.at != Model::At::Ready || m.need.pinned) continue;
     const bool ran = now >= m.ready_at + std::max(kRunLeast, m.need.reload);
     if (!has_jobs(m) || (pressing && ran)) victims.push_back(&m);
   }
-  const std::int64_t need = wanted.need.bytes.count;
-  if (used + need <= budget) return true;
   std::ranges::sort(victims, {}, [this](const Model* m) {
     return std::tuple(has_jobs(*m), worth(*m, now), m->id.value);
   });
-  std::vector<Model*> chosen;
+  std::vector<const Model*> chosen;
+  const auto stays = [&](const Model& m) {
+    return here(m) && m.at != Model::At::Leaving && std::ranges::find(chosen, &m) == chosen.end();
+  };
   for (Model* m : victims) {
-    if (used - leaving + need <= budget) break;
-    leaving += m->need.bytes.count;
+    if (bytes_of(stays) <= budget) break;
     chosen.push_back(m);
   }
-  if (used - leaving + need > budget) return false;
-  for (Model* m : chosen) leave(*m);
+  if (bytes_of(stays) > budget) return false;
+  for (Model* m : victims) {
+    if (std::ranges::find(chosen, m) != chosen.end()) leave(*m);
+  }
   return false;
 }
 
 void Scheduler::State::check_residency() const {
   for (const Device& d : devices) {
     if (d.budget.count == 0) continue;
-    std::int64_t used = 0, models_held = 0;
-    for (const Model& m : models) {
-      if (!held(m) || m.device != d.id) continue;
-      used += m.need.bytes.count;
-      ++models_held;
-    }
+    const auto here = [&](const Model& m) { return held(m) && m.device == d.id; };
+    const std::int64_t used = bytes_of(here);
     // A model may turn out larger than it was thought to be; alone it may stay.
-    LARES_ASSERT(used <= d.budget.count || models_held <= 1, "{} bytes of models held, of {}", used,
-                 d.budget.count);
+    LARES_ASSERT(used <= d.budget.count || std::ranges::count_if(models, here) <= 1,
+                 "{} bytes of models held, of {}", used, d.budget.count);
   }
 }
 

@@ -30,10 +30,21 @@ class House {
     events_.emplace_back(ModelNeed{.model = ModelId{model},
                                    .device = kDevice,
                                    .bytes = Bytes{sizes_[model]},
+                                   .sibling = ModelId{model},
                                    .reload = reload,
                                    .keep = keep,
                                    .pinned = pinned,
                                    .wanted = wanted});
+  }
+
+  // A gigabyte of its file's weights belongs to its sibling, too.
+  void share(std::uint32_t model, std::uint32_t sibling) {
+    events_.emplace_back(ModelNeed{.model = ModelId{model},
+                                   .device = kDevice,
+                                   .bytes = Bytes{sizes_[model]},
+                                   .shared = Bytes{1 << 30},
+                                   .sibling = ModelId{sibling},
+                                   .reload = reload});
   }
 
   void submit(std::uint32_t model, std::uint32_t prompt = 20, std::uint32_t output = 10,
@@ -200,6 +211,19 @@ TEST(Residency, WhoWaitsForAnAbsentModelWaitsNoLongerThanItsClassAllows) {
   EXPECT_LE(house.longest_wait(), household_classes()[1].longest_wait + seconds(1));
   house.run(seconds(600));
   EXPECT_EQ(house.done(), house.jobs());
+}
+
+TEST(Residency, WhatSiblingsShareIsThereOnce) {
+  House house(2, 3);
+  // A gigabyte each of their own, and one that both use.
+  house.share(0, 1);
+  house.share(1, 0);
+  house.submit(0);
+  house.submit(1);
+  house.run(seconds(10));
+  EXPECT_EQ(house.done(), 2U);
+  EXPECT_EQ(house.unloads, 0U);
+  EXPECT_TRUE(house.resident(0) && house.resident(1));
 }
 
 TEST(Residency, TheLeastWorthLeaves) {

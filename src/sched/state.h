@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -143,6 +144,7 @@ struct Scheduler::State {
   void leave(Model& model);
   [[nodiscard]] std::vector<Wanted> wanted_models();
   bool make_room(const Model& model, bool pressing);
+  [[nodiscard]] std::int64_t bytes_of(const std::function<bool(const Model&)>& count) const;
   [[nodiscard]] bool has_jobs(const Model& model) const;
   void check_residency() const;
   void check_model(const Model& model) const;

@@ -382,7 +382,7 @@ void LoopCore::publish() {
                                 .created = model.created,
                                 .loads = model.loads + models_[model.twin].loads,
                                 .unloads = model.unloads + models_[model.twin].unloads,
-                                .memory = shown.need,
+                                .memory = shown.need + shown.info.weights,
                                 .info = model.info});
   }
 }

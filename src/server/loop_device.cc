@@ -182,7 +182,8 @@ void LoopCore::handle(worker::LoadDone message) {
   model.load_crashes = 0;
   ++model.loads;
   model.info = loaded.info;
-  model.need = loaded.weights + loaded.kv + loaded.compute;
+  model.info.weights = loaded.weights;  // As placed: repacked copies count.
+  model.need = loaded.kv + loaded.compute;
   model.reload = loaded.took;
   model.measured = true;
   model.pool_tokens = loaded.pool_tokens;

@@ -38,7 +38,7 @@ void LoopCore::guess_need(ModelState& model) const {
   if (model.measured) return;
   const std::int64_t weights = model.info.weights.count;
   const std::int64_t pool = std::int64_t{pool_tokens_for(model)} * model.info.kv_per_token.count;
-  model.need = Bytes{weights + pool + kComputeLeast + weights / kComputePart};
+  model.need = Bytes{pool + kComputeLeast + weights / kComputePart};
   model.reload = std::chrono::milliseconds(weights / kBytesPerMs + 1);
 }
 
@@ -47,10 +47,14 @@ void LoopCore::tell_need(std::uint32_t index, bool wanted) {
   guess_need(model);
   if (std::string why = too_large_for_device(model); !why.empty())
     return fail_model(index, std::move(why));
+  const Bytes weights = model.info.weights;
   events_.emplace_back(sched::ModelNeed{
       .model = ModelId{index},
       .device = kDevice,
-      .bytes = model.loads_alone && budget_.count > 0 ? std::max(model.need, budget_) : model.need,
+      .bytes = model.loads_alone && budget_.count > 0 ? std::max(model.need, budget_ - weights)
+                                                      : model.need,
+      .shared = weights,
+      .sibling = ModelId{model.twin},
       .reload = model.reload,
       .keep = model.keep,
       .pinned = model.entry.pinned && !model.embeds && !model.gone,
@@ -63,9 +67,10 @@ std::string LoopCore::too_large_for_device(const ModelState& model) const {
   Bytes pinned{};
   for (const ModelState& other : models_) {
     if (&other != &model && other.entry.pinned && !other.embeds && !other.gone)
-      pinned += other.need;
+      pinned += other.need + other.info.weights;
   }
-  if (model.need + pinned <= budget_) return "";
+  const Bytes need = model.need + model.info.weights;
+  if (need + pinned <= budget_) return "";
   const std::string beside = pinned.count == 0
                                  ? ""
                                  : fmt::format(", of which models that are always kept take {}",
@@ -74,8 +79,8 @@ std::string LoopCore::too_large_for_device(const ModelState& model) const {
       "it takes about {} ({} of weights, the rest its KV pool and buffers), and {} are there for "
       "models{}; take a smaller model or quantisation, give it a smaller pool (pool_tokens), or "
       "raise device.memory",
-      format_bytes(model.need.count), format_bytes(model.info.weights.count),
-      format_bytes(budget_.count), beside);
+      format_bytes(need.count), format_bytes(model.info.weights.count), format_bytes(budget_.count),
+      beside);
 }
 
 void LoopCore::perform(const sched::LoadModel& action) {

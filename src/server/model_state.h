@@ -35,8 +35,8 @@ struct ModelState {
   StepWatch watch;
   std::string cost_key;                  // Of its file, as it is now, on this device.
   std::optional<sched::CostTable> cost;  // Known from an earlier load.
-  Bytes need{};                          // What holding it takes: a guess until it was loaded once.
-  Duration reload{};                     // How long loading takes; the same.
+  Bytes need{};       // What holding it takes, but for weights; a guess until loaded.
+  Duration reload{};  // How long loading takes; the same.
   bool measured = false;
   bool loads_alone = false;         // It did not fit beside others.
   Duration keep = Duration::max();  // As its entry says, or as a request asked later.
