@@ -97,6 +97,21 @@ TEST(Settings, TheModelBlockOfTheExampleIsValid) {
   EXPECT_EQ(config.models[0].name, "my-model");
 }
 
+TEST(Config, AModelIsKeptAlwaysOrWhileThereIsRoomOrForATime) {
+  const auto model = [](const std::string& keep) {
+    Config config = default_config();
+    const auto read =
+        read_toml("[[model]]\npath = \"x.gguf\"\nkeep = " + keep + "\n", "/etc/lares.toml", config);
+    return read ? std::optional(config.models.at(0)) : std::nullopt;
+  };
+  EXPECT_TRUE(model("\"always\"")->pinned);
+  EXPECT_FALSE(model("\"auto\"")->pinned);
+  EXPECT_EQ(model("\"auto\"")->keep, Duration::max());
+  EXPECT_EQ(model("\"10m\"")->keep, std::chrono::minutes(10));
+  EXPECT_FALSE(model("\"sometimes\""));
+  EXPECT_FALSE(model("5"));
+}
+
 TEST(Config, ClassesKeepWhatTheirBlockLeavesOut) {
   Config config = default_config();
   ASSERT_TRUE(

@@ -43,7 +43,7 @@ struct ModelNeed {
   ModelId model; DeviceId device;
   Bytes bytes;                      // Pool, buffers, and weights that are its own.
   Bytes shared{};                   // Weights of the file that `sibling` is loaded from, too:
-  ModelId sibling{};                // there once for both. Itself = none.
+  ModelId sibling{};                // there once for both. No matter if 0.
   Duration reload{};                // How long loading takes.
   Duration keep = Duration::max();  // Leaves when unused for so long; max = only for room.
   bool pinned = false;              // Never taken off.

@@ -286,9 +286,9 @@ void LoopCore::on(ProbedCommand command) {
                              {"weights", model.info.weights.count},
                              {"context", model.context}});
     // The model that a request gets when it names none is warm before anybody asks.
-    const bool now = model.entry.pinned || find_model("") == command.model;
-    if (now) ask_vocabulary(command.model);
-    tell_need(command.model, now);
+    const bool warm = model.entry.pinned || find_model("") == command.model;
+    if (warm) ask_vocabulary(command.model);
+    tell_need(command.model, warm);
     tell_need(model.twin);
   }
   begin_again();

@@ -1,7 +1,7 @@
 // A small reader of JSON text that keeps numbers as they were written and knows places.
 //
-// Pure. Recursion and size are bounded by the limits. (The server's json.h speaks in floating
-// point and may not be seen from here.)
+// Pure. Recursion and size are bounded by the limits. (core/json.h tells neither: its numbers are
+// floating point, and its errors know bytes, not lines and columns.)
 #pragma once
 
 #include <string>

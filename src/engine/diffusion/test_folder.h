@@ -1,8 +1,7 @@
-// For tests: a folder of this process's own, removed at its end; the starter model's; comparisons.
+// For tests: files, the starter model's folder, comparisons.
 #pragma once
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -11,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/test_folder.h"
 #include "engine/diffusion/safetensors.h"
 
 #ifndef LARES_SOURCE_DIR
@@ -18,22 +18,6 @@
 #endif
 
 namespace lares::diffusion {
-
-// `name` inside the folder.
-inline std::string test_file(const std::string& name) {
-  struct Folder {
-    std::string path = "/tmp/lares_diffusion_XXXXXX";
-    Folder() {
-      if (mkdtemp(path.data()) == nullptr) std::abort();
-    }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-  };
-  static const Folder folder;
-  return folder.path + "/" + name;
-}
 
 inline void write_file(const std::string& path, const std::string& bytes) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/test_folder.h"
 #include "engine/embedding.h"
 #include "engine/llm/llm_engine.h"
 #include "engine/llm/probe.h"
-#include "engine/llm/test_folder.h"
 #include "engine/llm/tiny_gguf.h"
 
 namespace lares::llm {

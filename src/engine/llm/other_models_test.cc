@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/test_folder.h"
 #include "engine/llm/llm_engine.h"
 #include "engine/llm/probe.h"
-#include "engine/llm/test_folder.h"
 #include "engine/llm/tiny_gguf.h"
 
 namespace lares::llm {

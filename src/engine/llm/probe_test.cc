@@ -6,9 +6,9 @@
 #include <iterator>
 #include <string>
 
+#include "core/test_folder.h"
 #include "engine/llm/info.h"
 #include "engine/llm/llm_engine.h"
-#include "engine/llm/test_folder.h"
 
 namespace lares::llm {
 namespace {

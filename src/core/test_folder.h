@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <string>
 
-namespace lares::llm {
+namespace lares {
 
 // `name` inside the folder.
 inline std::string test_file(const std::string& name) {
   struct Folder {
-    std::string path = "/tmp/lares_llm_XXXXXX";
+    std::string path = "/tmp/lares_test_XXXXXX";
     Folder() {
       if (mkdtemp(path.data()) == nullptr) std::abort();
     }
@@ -24,4 +24,4 @@ inline std::string test_file(const std::string& name) {
   return folder.path + "/" + name;
 }
 
-}  // namespace lares::llm
+}  // namespace lares
