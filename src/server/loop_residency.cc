@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "engine/embedding.h"
+#include "engine/pool_size.h"
 #include "server/loop_core.h"
 
 namespace lares::server {
@@ -18,20 +19,13 @@ constexpr DeviceId kDevice{0};
 constexpr std::int64_t kComputeLeast = std::int64_t{32} << 20;
 constexpr std::int64_t kComputePart = 16;      // And so much of the weights.
 constexpr std::int64_t kBytesPerMs = 500'000;  // A plain disk.
-constexpr std::int64_t kPoolMost = 32768;      // Cells, where the size is left open.
-constexpr std::uint32_t kPoolLeast = 256;
 
 }  // namespace
 
-// As many cells as fit into a quarter of the memory, at most 32,768, but no less than the context
-// that the model was trained for, as long as that is itself no more.
 std::uint32_t LoopCore::pool_tokens_for(const ModelState& model) const {
   if (model.embeds) return engine::kEmbedPoolTokens;
   if (model.entry.pool_tokens > 0 || budget_.count == 0) return model.entry.pool_tokens;
-  const std::int64_t each = std::max<std::int64_t>(model.info.kv_per_token.count, 1);
-  std::int64_t tokens = std::min(kPoolMost, budget_.count / 4 / each);
-  if (model.info.context <= kPoolMost) tokens = std::max<std::int64_t>(tokens, model.info.context);
-  return std::max(static_cast<std::uint32_t>(tokens) / kPoolLeast, 1U) * kPoolLeast;
+  return engine::choose_pool_tokens(model.info, budget_);
 }
 
 void LoopCore::guess_need(ModelState& model) const {

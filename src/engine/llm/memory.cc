@@ -1,6 +1,5 @@
 #include "engine/llm/memory.h"
 
-#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -53,16 +52,6 @@ DeviceMemory device_memory() {
     return {bytes(total), bytes(free)};
   }
   return host_memory();
-}
-
-std::uint32_t choose_pool_tokens(const engine::ModelInfo& info, Bytes memory_free) {
-  constexpr std::int64_t kMost = 32768;
-  constexpr std::int64_t kStep = 256;
-  const std::int64_t each = std::max<std::int64_t>(info.kv_per_token.count, 1);
-  std::int64_t tokens = std::min(kMost, memory_free.count / 4 / each);
-  if (info.context <= kMost) tokens = std::max<std::int64_t>(tokens, info.context);
-  tokens = std::max(tokens, kStep);
-  return static_cast<std::uint32_t>((tokens + kStep - 1) / kStep * kStep);
 }
 
 }  // namespace lares::llm

@@ -1,4 +1,4 @@
-// How much memory a loaded model takes and how large its KV pool may be.
+// How much memory a loaded model takes, and how much there is.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,5 @@ struct DeviceMemory {
 
 // Of the first GPU, or of the host where there is none (MemTotal and MemAvailable).
 DeviceMemory device_memory();
-
-// Cells for a pool whose size was left open: as many as fit in a quarter of the free memory, at
-// most 32,768, but never less than the model's trained context as long as that is itself no more
-// than 32,768. A multiple of 256, which is what the library rounds to.
-std::uint32_t choose_pool_tokens(const engine::ModelInfo& info, Bytes memory_free);
 
 }  // namespace lares::llm

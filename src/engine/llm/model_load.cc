@@ -9,6 +9,7 @@
 #include "engine/llm/backend.h"
 #include "engine/llm/info.h"
 #include "engine/llm/model.h"
+#include "engine/pool_size.h"
 
 namespace lares::llm {
 namespace {
@@ -26,7 +27,7 @@ std::uint32_t rounded_up(std::uint32_t tokens) {
 
 Result<std::uint32_t> pool_tokens_for(const engine::LoadSpec& spec, const engine::ModelInfo& info) {
   const Bytes free = device_memory().free;
-  if (spec.pool_tokens == 0) return choose_pool_tokens(info, free);
+  if (spec.pool_tokens == 0) return engine::choose_pool_tokens(info, free);
   const std::uint32_t tokens = rounded_up(spec.pool_tokens);
   const std::int64_t need = tokens * info.kv_per_token.count;
   if (free.count > 0 && need > free.count) {
