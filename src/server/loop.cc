@@ -113,6 +113,7 @@ Instant LoopCore::now() const {
 
 void LoopCore::run() {
   let_compute_go_first();
+  if (options_.device_memory.count > 0) set_budget(options_.device_memory);
   start_device();
   start_text();
   while (!stopping_) {

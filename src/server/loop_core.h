@@ -130,6 +130,7 @@ class LoopCore final : public Service {
   void handle(const worker::LoadFailed& message);
   void perform(const sched::LoadModel& action);
   void perform(const sched::UnloadModel& action);
+  void set_budget(Bytes budget);
   void guess_need(ModelState& model) const;
   void tell_need(std::uint32_t model, bool wanted = false);
   [[nodiscard]] std::uint32_t pool_tokens_for(const ModelState& model) const;

@@ -22,17 +22,29 @@ constexpr std::int64_t kBytesPerMs = 500'000;  // A plain disk.
 
 }  // namespace
 
+// As the device is told; 0 = the engine chooses from what is free.
 std::uint32_t LoopCore::pool_tokens_for(const ModelState& model) const {
   if (model.embeds) return engine::kEmbedPoolTokens;
-  if (model.entry.pool_tokens > 0 || budget_.count == 0) return model.entry.pool_tokens;
-  return engine::choose_pool_tokens(model.info, budget_);
+  if (model.entry.pool_tokens > 0 || options_.device_memory.count == 0)
+    return model.entry.pool_tokens;
+  return engine::choose_pool_tokens(model.info, options_.device_memory);
+}
+
+void LoopCore::set_budget(Bytes budget) {
+  budget_ = budget;
+  events_.emplace_back(sched::DeviceMemory{kDevice, budget});
+  for (std::uint32_t i = 0; i < models_.size(); ++i) {
+    if (models_[i].at == ModelState::At::Available) tell_need(i);
+  }
 }
 
 void LoopCore::guess_need(ModelState& model) const {
   if (model.measured) return;
   const std::int64_t weights = model.info.weights.count;
-  const std::int64_t pool = std::int64_t{pool_tokens_for(model)} * model.info.kv_per_token.count;
-  model.need = Bytes{pool + kComputeLeast + weights / kComputePart};
+  std::int64_t cells = pool_tokens_for(model);
+  if (cells == 0) cells = engine::choose_pool_tokens(model.info, budget_);
+  model.need =
+      Bytes{cells * model.info.kv_per_token.count + kComputeLeast + weights / kComputePart};
   model.reload = std::chrono::milliseconds(weights / kBytesPerMs + 1);
 }
 
@@ -121,14 +133,7 @@ void LoopCore::on(MemoryCommand command) {
 // The first report of a worker comes before it holds anything.
 void LoopCore::handle(const worker::Memory& message) {
   memory_report_ = message.report;
-  if (budget_.count == 0) {
-    budget_ = options_.device_memory;
-    if (budget_.count == 0) budget_ = Bytes{memory_report_.device_free.count / 10 * 9};
-    events_.emplace_back(sched::DeviceMemory{kDevice, budget_});
-    for (std::uint32_t i = 0; i < models_.size(); ++i) {
-      if (models_[i].at == ModelState::At::Available) tell_need(i);
-    }
-  }
+  if (budget_.count == 0) set_budget(Bytes{memory_report_.device_free.count / 10 * 9});
   answer_memory();
 }
 
