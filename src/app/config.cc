@@ -109,9 +109,34 @@ Result<> read_setting(const Source& source, const Setting& setting, const toml::
   return {};
 }
 
+// assistant = ["large", "small"]
+Result<> read_aliases(const Source& source, const toml::node& node, Config& config) {
+  const auto* table = node.as_table();
+  if (table == nullptr) return source.at(node.source(), "aliases are written under [models.alias]");
+  for (const auto& [key, value] : *table) {
+    ConfiguredAlias alias{std::string(key.str()), {}};
+    const auto* names = value.as_array();
+    for (std::size_t i = 0; names != nullptr && i < names->size(); ++i) {
+      if (const auto* name = (*names)[i].as_string()) alias.models.push_back(name->get());
+    }
+    if (names == nullptr || alias.models.empty() || alias.models.size() != names->size()) {
+      return source.at(value.source(),
+                       fmt::format("{} must list the names of models, the best first, such as "
+                                   "[\"large\", \"small\"]",
+                                   key.str()));
+    }
+    config.aliases.push_back(std::move(alias));
+  }
+  return {};
+}
+
 Result<> read_section(const Source& source, std::string_view section, const toml::table& table,
                       Config& config) {
   for (const auto& [key, node] : table) {
+    if (section == "models" && key.str() == "alias") {
+      TRY_VOID(read_aliases(source, node, config));
+      continue;
+    }
     const Setting* setting = setting_by_key(fmt::format("{}.{}", section, key.str()));
     if (setting == nullptr) {
       return source.at(key.source(), fmt::format("[{}] has no key `{}`.{}", section, key.str(),
@@ -192,8 +217,8 @@ Result<> read_models(const Source& source, const toml::node& node, Config& confi
 
 Result<> read_class_key(const Source& source, std::string_view key, const toml::node& node,
                         sched::ClassSpec& spec) {
-  static constexpr std::string_view kKeys[] = {"name",       "first", "gap",         "completion",
-                                               "guaranteed", "floor", "longest_wait"};
+  static constexpr std::string_view kKeys[] = {"name",       "first", "gap",          "completion",
+                                               "guaranteed", "floor", "longest_wait", "prefer"};
   if (key == "guaranteed" || key == "floor") {
     const auto percent = node.value<double>();
     if (!percent || *percent < 0 || *percent > 100) {
@@ -223,12 +248,26 @@ Result<> read_class_key(const Source& source, std::string_view key, const toml::
   return {};
 }
 
+Result<> read_preference(const Source& source, const toml::node& node, const std::string& name,
+                         Config& config) {
+  const auto* text = node.as_string();
+  const std::string said = text == nullptr ? "" : text->get();
+  if (said != "better" && said != "sooner")
+    return source.at(node.source(), "prefer must be \"better\" or \"sooner\"");
+  if (said == "better") config.better_classes.push_back(name);
+  return {};
+}
+
 // What a block leaves out is as the household has it, if it has a class of that name.
 Result<> read_class(const Source& source, const toml::table& table, Config& config) {
   const auto name = table["name"].value<std::string>();
   if (!name || name->empty()) return source.at(table.source(), "[[class]] needs a `name`");
   sched::ClassSpec spec = class_spec(config, *name);
   for (const auto& [key, node] : table) {
+    if (key.str() == "prefer") {
+      TRY_VOID(read_preference(source, node, *name, config));
+      continue;
+    }
     if (key.str() != "name") TRY_VOID(read_class_key(source, key.str(), node, spec));
   }
   for (const sched::ClassSpec& other : config.class_specs) {

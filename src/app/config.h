@@ -26,6 +26,12 @@ struct ConfiguredModel {
   Duration keep = Duration::max();  // max: keep = "auto"
 };
 
+// One line of `[models.alias]`: a name that stands for any of these models, the best first.
+struct ConfiguredAlias {
+  std::string name;
+  std::vector<std::string> models;
+};
+
 struct Config {
   // Of `[[class]]`; a class that is named in classes.names and not here is as the household has it.
   std::vector<sched::ClassSpec> class_specs;
@@ -39,6 +45,8 @@ struct Config {
   std::string shared_prompts;  // File or folder; "" = none.
   std::string default_model;   // "" = the first that can do what is asked.
   std::vector<ConfiguredModel> models;
+  std::vector<ConfiguredAlias> aliases;
+  std::vector<std::string> better_classes;  // Those that prefer the best model to a loaded one.
   // scheduler
   std::string policy;
   Duration slice{};
@@ -49,11 +57,13 @@ struct Config {
   std::uint32_t jobs = 0;
   std::uint32_t runs_in_flight = 0;
   std::uint32_t cache_tokens = 0;
-  std::string event_log;  // File; "" = none.
+  std::uint32_t member_pool = 0;  // Percent.
+  std::string event_log;          // File; "" = none.
   // device
   std::uint32_t threads = 0;        // 0 = as many as cores.
   std::uint32_t pool_tokens = 0;    // 0 = from what memory is left.
   std::uint64_t device_memory = 0;  // Bytes for models; 0 = nine tenths of what is free.
+  std::uint64_t host_memory = 0;
   std::string engine;
   // limits
   std::uint64_t body_bytes = 0;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,25 @@ Result<Config> load(std::vector<std::string> arguments) {
 std::string load_error(std::vector<std::string> arguments) {
   const auto config = load(std::move(arguments));
   return config ? "" : config.error().message;
+}
+
+TEST(Config, AliasesAndWhatAClassPrefers) {
+  Config config = default_config();
+  ASSERT_TRUE(
+      read_toml("[models.alias]\nassistant = [\"large\", \"small\"]\n"
+                "[[class]]\nname = \"agent\"\nprefer = \"better\"\n",
+                "/etc/lares.toml", config));
+  ASSERT_EQ(config.aliases.size(), 1U);
+  EXPECT_EQ(config.aliases[0].name, "assistant");
+  EXPECT_EQ(config.aliases[0].models, (std::vector<std::string>{"large", "small"}));
+  EXPECT_EQ(config.better_classes, std::vector<std::string>{"agent"});
+  for (const char* wrong :
+       {"[models.alias]\na = \"b\"", "[models.alias]\na = []", "[models.alias]\na = [1]",
+        "[models]\nalias = 3", "[[class]]\nname = \"x\"\nprefer = \"best\""}) {
+    const auto read = read_toml(wrong, "x.toml", config);
+    ASSERT_FALSE(read) << wrong;
+    EXPECT_NE(read.error().message.find("x.toml:"), std::string::npos);
+  }
 }
 
 TEST(Settings, KeysAndFlagsAreUniqueAndDefaultsAreInRange) {
@@ -84,17 +104,20 @@ TEST(Settings, TheModelBlockOfTheExampleIsValid) {
   std::string text = settings_example();
   const std::size_t at = text.find("# [[model]]");
   ASSERT_NE(at, std::string::npos);
-  std::string block = text.substr(at);
-  for (std::size_t i = 0; (i = block.find("# ", i)) != std::string::npos;) {
-    const bool line_start = i == 0 || block[i - 1] == '\n';
-    if (line_start) block.erase(i, 2);
-    ++i;
+  // Of the comments, those that are settings.
+  std::string block;
+  std::istringstream lines(text.substr(at));
+  for (std::string line; std::getline(lines, line);) {
+    const bool setting = line.starts_with("# [") || (line.find(" = ") < line.find(' ', 2) + 1);
+    if (setting) block += line.substr(2) + "\n";
   }
   Config config = default_config();
   const auto read = read_toml(block, "/etc/lares.toml", config);
   ASSERT_TRUE(read) << read.error().message << "\n" << block;
   ASSERT_EQ(config.models.size(), 1U);
   EXPECT_EQ(config.models[0].name, "my-model");
+  ASSERT_EQ(config.aliases.size(), 1U);
+  EXPECT_EQ(config.aliases[0].models.size(), 2U);
 }
 
 TEST(Config, AModelIsKeptAlwaysOrWhileThereIsRoomOrForATime) {

@@ -78,6 +78,7 @@ sched::Options scheduler_options(const Config& config) {
   options.step_tokens = config.step_tokens;
   options.runs_in_flight = config.runs_in_flight;
   options.cache_tokens = config.cache_tokens;
+  options.member_pool = config.member_pool * 10;
   options.slice = config.slice;
   options.slice_alone = config.slice_alone;
   options.tuning.guard = config.guard;

@@ -74,12 +74,16 @@ server::LoopOptions loop_options(const Config& config, std::vector<server::Model
   options.scheduler = scheduler_options(config);
   options.models = std::move(models);
   options.default_model = config.default_model;
+  for (const ConfiguredAlias& alias : config.aliases)
+    options.aliases.push_back({alias.name, alias.models});
+  options.better_classes = config.better_classes;
   options.classes = config.classes;
   options.output_tokens = config.output_tokens;
   options.prompt_bytes_max = config.prompt_bytes;
   options.text_limit = config.text_limit;
   options.event_log = config.event_log;
   options.device_memory = Bytes{static_cast<std::int64_t>(config.device_memory)};
+  options.host_memory = Bytes{static_cast<std::int64_t>(config.host_memory)};
   std::random_device random;
   options.seed = (std::uint64_t{random()} << 32U) | random();
   return options;

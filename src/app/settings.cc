@@ -183,6 +183,12 @@ constexpr std::string_view kExampleModel = R"(
 # pool_tokens = 0          # As device.pool_tokens, for this model alone.
 # keep = "auto"            # Stays loaded while there is room; "always" from the start on and for
 #                          # good; a time such as "10m" that long after its last use.
+
+# A name that stands for any of several models, the best first. A request takes the first of them
+# that is loaded and can do what is asked; where the class says prefer = "better", the best.
+#
+# [models.alias]
+# assistant = ["my-model", "starter-chat"]
 )";
 
 }  // namespace

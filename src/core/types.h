@@ -25,6 +25,7 @@ using ClassId = Id<struct ClassTag>;               // Index into the configured 
 using ModelId = Id<struct ModelTag>;               // Index into the served models.
 using DeviceId = Id<struct DeviceTag>;             // Index into the devices.
 using SeqId = Id<struct SeqTag>;                   // KV state of one generation, per model: 0..n-1.
+using StateId = Id<struct StateTag, std::uint64_t>;  // KV copied to the host's memory; 0 is "none".
 
 // An amount of one thing. Adds to and compares with its own kind only.
 template <class Tag>

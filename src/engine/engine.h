@@ -11,6 +11,8 @@
 // needs no state beyond the tokens: the noise is a function of (seed, choice, position, token), so
 // a sequence opened again with the tokens made so far goes on with the same text.
 //
+// Parts of sequences can be kept in the host's memory: engine/state.h.
+//
 // Thread rule: one thread calls an engine, but `load` may run on another thread beside the rest; a
 // model that is being loaded is not named by any other call until load has returned.
 #pragma once
@@ -24,6 +26,7 @@
 #include "core/constraint.h"
 #include "core/result.h"
 #include "core/types.h"
+#include "engine/state.h"
 
 namespace lares::engine {
 
@@ -59,7 +62,7 @@ struct LoadSpec {
   std::string path;                // First file of the model.
   std::uint32_t context = 0;       // Most tokens of one sequence; 0 = as trained.
   std::uint32_t pool_tokens = 0;   // Cells of the KV pool; 0 = chosen from what memory is left.
-  std::uint32_t sequences = 0;     // Sequences open at once. 1..256.
+  std::uint32_t sequences = 0;     // Sequences open at once. 1..255.
   std::uint32_t outputs = 0;       // Most items of one run that sample.
   std::uint32_t batch_tokens = 0;  // Most tokens of one run.
   // Find out how long steps take, for a second or two; not done beside models that may be running.
@@ -184,7 +187,7 @@ struct MemoryUse {
 
 struct MemoryReport {
   Bytes device_total, device_free;
-  Bytes host_saved;  // Sequences saved to host memory.
+  Bytes host_saved;  // States, in the host's memory.
   std::vector<MemoryUse> models;
 };
 
@@ -206,11 +209,15 @@ class Engine {
   virtual Result<> open(const Open& open) = 0;
   // Errors: as RunFailed says; nothing advanced.
   virtual Result<Ran> run(const Run& run) = 0;
-  // Copies the sequence's state to host memory and frees its cells; returns the bytes held.
-  virtual Result<Bytes> save(ModelId model, SeqId seq) = 0;
-  // Brings a saved sequence back. Errors: NotFound, Busy (no room).
-  virtual Result<> restore(ModelId model, SeqId seq) = 0;
-  // Frees the sequence, saved or not. Unknown ones are ignored: a drop may cross a crash.
+  // Errors: NotFound (model, sequence), Invalid (not computed so far), Conflict (state in use),
+  // Unsupported (memory that cannot be cut there), TooLarge (no memory on the host).
+  virtual Result<Saved> save(const Save& save) = 0;
+  // Errors: NotFound (model, sequence, state), Invalid (not what the state holds), Unsupported,
+  // Busy (no room). The sequence is then as it was.
+  virtual Result<> restore(const Restore& restore) = 0;
+  // Frees the state. Unknown ones are ignored: it may cross a crash.
+  virtual void forget(ModelId model, StateId state) = 0;
+  // Frees the sequence. Unknown ones are ignored.
   virtual void drop(ModelId model, SeqId seq) = 0;
   virtual Result<> lease(const Lease& lease) = 0;
   virtual Result<> release(std::uint64_t handle) = 0;

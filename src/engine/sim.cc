@@ -52,8 +52,7 @@ Duration cost_at(std::span<const CostPoint> points, std::uint32_t tokens) {
 struct SimEngine::Sequence {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint32_t> cells;
-  std::optional<std::uint32_t> saved;  // Computed tokens that are in host memory instead of cells.
-  std::uint64_t hash = 0;              // Of all tokens.
+  std::uint64_t hash = 0;  // Of all tokens.
   Sampling sampling;
   bool ended = false;
 };
@@ -63,6 +62,14 @@ struct SimEngine::Model {
   std::uint32_t context = 0;
   SimPool pool;
   std::vector<std::optional<Sequence>> sequences;  // By SeqId.
+  struct State {
+    std::vector<std::int32_t> tokens;  // All up to the end of it.
+    std::uint32_t from = 0;
+    [[nodiscard]] std::uint32_t held() const {
+      return static_cast<std::uint32_t>(tokens.size()) - from;
+    }
+  };
+  std::map<StateId, State> states{};
 
   Sequence* find(SeqId seq) {
     if (seq.value >= sequences.size() || !sequences[seq.value]) return nullptr;
@@ -189,7 +196,7 @@ Result<> SimEngine::open(const Open& open) {
   Sequence sequence;
   if (open.from) {
     const Sequence* source = model.find(*open.from);
-    if (source == nullptr || source->saved) {
+    if (source == nullptr) {
       return fail(Code::NotFound, fmt::format("no sequence {} to take from", open.from->value));
     }
     const std::uint32_t n = open.from_tokens;
@@ -220,7 +227,7 @@ Result<SimEngine::Plan> SimEngine::plan(Model& model, const Run& run) const {
       return fail(Code::Invalid, fmt::format("sequence {} twice in a run", item.seq.value));
     }
     const Sequence* sequence = model.find(item.seq);
-    plan.skip.push_back(sequence == nullptr || sequence->ended || sequence->saved);
+    plan.skip.push_back(sequence == nullptr || sequence->ended);
     if (plan.skip.back()) continue;
     const std::uint64_t computed = sequence->cells.size();
     const std::uint64_t after = computed + item.tokens;
@@ -339,38 +346,64 @@ Result<Ran> SimEngine::run(const Run& run) {
   return ran;
 }
 
-Result<Bytes> SimEngine::save(ModelId model_id, SeqId seq) {
+Result<Saved> SimEngine::save(const Save& save) {
   const std::lock_guard lock(mutex_);
-  Model& model = *TRY(find(model_id));
-  Sequence* sequence = model.find(seq);
+  Model& model = *TRY(find(save.model));
+  const Sequence* sequence = model.find(save.seq);
   if (sequence == nullptr) {
-    return fail(Code::NotFound, fmt::format("sequence {} is not open", seq.value));
+    return fail(Code::NotFound, fmt::format("sequence {} is not open", save.seq.value));
   }
-  if (sequence->saved) {
-    return fail(Code::Conflict, fmt::format("sequence {} is saved already", seq.value));
+  if (model.states.contains(save.state)) {
+    return fail(Code::Conflict, fmt::format("state {} is in use", save.state.value));
   }
-  sequence->saved = static_cast<std::uint32_t>(sequence->cells.size());
-  for (const std::uint32_t cell : sequence->cells) model.pool.give_back(cell);
-  sequence->cells.clear();
-  return Bytes{std::int64_t{*sequence->saved} * kKvBytesPerToken};
+  const std::uint64_t end = std::uint64_t{save.from} + save.tokens;
+  if (save.tokens == 0 || end > sequence->cells.size()) {
+    return fail(Code::Invalid, fmt::format("sequence {} holds {} tokens, not those from {} to {}",
+                                           save.seq.value, sequence->cells.size(), save.from, end));
+  }
+  if (!options_.cut_anywhere && (save.from != 0 || end != sequence->cells.size())) {
+    return fail(Code::Unsupported, "this model's memory can only be copied whole");
+  }
+  Model::State& state = model.states[save.state];
+  state.tokens.assign(sequence->tokens.begin(),
+                      sequence->tokens.begin() + static_cast<std::ptrdiff_t>(end));
+  state.from = save.from;
+  return Saved{save.model, save.state, Bytes{std::int64_t{save.tokens} * kKvBytesPerToken}, {}};
 }
 
-Result<> SimEngine::restore(ModelId model_id, SeqId seq) {
+// As llama.cpp does, it needs cells for all that the state holds meanwhile.
+Result<> SimEngine::restore(const Restore& restore) {
   const std::lock_guard lock(mutex_);
-  Model& model = *TRY(find(model_id));
-  Sequence* sequence = model.find(seq);
-  if (sequence == nullptr || !sequence->saved) {
-    return fail(Code::NotFound, fmt::format("sequence {} is not saved", seq.value));
+  Model& model = *TRY(find(restore.model));
+  Sequence* sequence = model.find(restore.seq);
+  const auto found = model.states.find(restore.state);
+  if (sequence == nullptr || found == model.states.end()) {
+    return fail(Code::NotFound, fmt::format("there is no sequence {}, or no state {}",
+                                            restore.seq.value, restore.state.value));
   }
-  if (*sequence->saved > model.pool.free()) {
+  const Model::State& state = found->second;
+  const std::uint32_t end = restore.end;
+  if (sequence->cells.size() != state.from || end <= state.from || end > state.tokens.size() ||
+      end >= sequence->tokens.size() ||
+      !std::equal(state.tokens.begin(), state.tokens.begin() + end, sequence->tokens.begin())) {
+    return fail(Code::Invalid,
+                fmt::format("state {} does not hold the tokens {} to {} of sequence {}",
+                            restore.state.value, sequence->cells.size(), end, restore.seq.value));
+  }
+  if (!options_.cut_anywhere && end != state.tokens.size()) {
+    return fail(Code::Unsupported, "this model's memory can only be put back whole");
+  }
+  if (state.held() > model.pool.free()) {
     return fail(Code::Busy, fmt::format("{} saved tokens do not fit the {} free cells",
-                                        *sequence->saved, model.pool.free()));
+                                        state.held(), model.pool.free()));
   }
-  for (std::uint32_t i = 0; i < *sequence->saved; ++i) {
-    sequence->cells.push_back(model.pool.take());
-  }
-  sequence->saved.reset();
+  while (sequence->cells.size() < end) sequence->cells.push_back(model.pool.take());
   return {};
+}
+
+void SimEngine::forget(ModelId model, StateId state) {
+  const std::lock_guard lock(mutex_);
+  if (const Result<Model*> found = find(model)) (*found)->states.erase(state);
 }
 
 void SimEngine::drop(ModelId model_id, SeqId seq) {
@@ -406,7 +439,9 @@ MemoryReport SimEngine::memory() const {
       if (!sequence) continue;
       ++use.sequences_open;
       use.used_tokens += static_cast<std::uint32_t>(sequence->cells.size());
-      report.host_saved += Bytes{std::int64_t{sequence->saved.value_or(0)} * kKvBytesPerToken};
+    }
+    for (const auto& [state_id, state] : model->states) {
+      report.host_saved += Bytes{std::int64_t{state.held()} * kKvBytesPerToken};
     }
     report.device_free -= use.weights + use.kv;
     report.models.push_back(use);
@@ -422,8 +457,6 @@ void SimEngine::check() const {
       if (!sequence) continue;
       LARES_ASSERT(sequence->cells.size() <= sequence->tokens.size(), "{} cells for {} tokens",
                    sequence->cells.size(), sequence->tokens.size());
-      LARES_ASSERT(!sequence->saved || sequence->cells.empty(), "saved, and {} cells held",
-                   sequence->cells.size());
       held.insert(sequence->cells.begin(), sequence->cells.end());
     }
     LARES_ASSERT(held.size() == model->pool.used(), "{} cells held, {} used", held.size(),

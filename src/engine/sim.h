@@ -84,8 +84,9 @@ class SimEngine : public Engine {
   // Errors: NotFound (model), Invalid (an item that cannot be), TooLarge (batch, outputs), Busy
   // (pool).
   Result<Ran> run(const Run& run) override;
-  Result<Bytes> save(ModelId model, SeqId seq) override;
-  Result<> restore(ModelId model, SeqId seq) override;
+  Result<Saved> save(const Save& save) override;
+  Result<> restore(const Restore& restore) override;
+  void forget(ModelId model, StateId state) override;
   void drop(ModelId model, SeqId seq) override;
   Result<> lease(const Lease& lease) override;
   Result<> release(std::uint64_t handle) override;

@@ -225,19 +225,26 @@ TEST_F(SimTest, SavedSequencesGoOnWithTheSameText) {
   const auto undisturbed = generate(open_of(0, prompt_of(10)), 10, 9);
   engine_->drop(kModel, SeqId{0});
   auto first = generate(open_of(1, prompt_of(10)), 10, 4);
-  ASSERT_TRUE(engine_->save(kModel, SeqId{1}));
+  const Save save{kModel, SeqId{1}, StateId{4}, 0, 13};
+  ASSERT_TRUE(engine_->save(save));
+  EXPECT_EQ(engine_->save(save).error().code, Code::Conflict);
+  engine_->drop(kModel, SeqId{1});
   EXPECT_EQ(engine_->memory().models[0].used_tokens, 0U);
   EXPECT_GT(engine_->memory().host_saved.count, 0);
-  EXPECT_EQ(engine_->save(kModel, SeqId{1}).error().code, Code::Conflict);
-  EXPECT_EQ(step(1, 1).state, ItemState::Skipped);
   ASSERT_TRUE(engine_->open(open_of(2, prompt_of(30))));
   step(2, 30);
-  EXPECT_EQ(engine_->restore(kModel, SeqId{1}).error().code, Code::Busy);
+  Open again = open_of(1, prompt_of(10));
+  again.tokens.insert(again.tokens.end(), first.begin(), first.end());
+  ASSERT_TRUE(engine_->open(again));
+  const Restore back{kModel, SeqId{1}, StateId{4}, 13};
+  EXPECT_EQ(engine_->restore(back).error().code, Code::Busy);
   engine_->drop(kModel, SeqId{2});
-  ASSERT_TRUE(engine_->restore(kModel, SeqId{1}));
+  ASSERT_TRUE(engine_->restore(back));
+  EXPECT_EQ(engine_->restore(back).error().code, Code::Invalid);  // It is there.
   while (first.size() < 9) first.push_back(step(1, 1).token);
   EXPECT_EQ(first, undisturbed);
-  EXPECT_EQ(engine_->restore(kModel, SeqId{1}).error().code, Code::NotFound);
+  engine_->forget(kModel, StateId{4});
+  EXPECT_EQ(engine_->memory().host_saved.count, 0);
 }
 
 TEST_F(SimTest, LimitsOfTheSpecHold) {
@@ -309,7 +316,7 @@ TEST_F(SimTest, RandomVerbsKeepThePool) {
   end_one_in_ = 20;
   start({}, spec_with(120, 6));
   std::mt19937 random(12345);
-  int advanced = 0;
+  int advanced = 0, saved = 0, restored = 0;
   for (int i = 0; i < 5000; ++i) {
     const SeqId seq{static_cast<std::uint32_t>(random() % 6)};
     switch (random() % 6) {
@@ -320,11 +327,22 @@ TEST_F(SimTest, RandomVerbsKeepThePool) {
           open.from_tokens = static_cast<std::uint32_t>(random() % open.tokens.size());
         }
         (void)engine_->open(open);
+        restored += engine_->restore({kModel, seq, StateId{1 + random() % 4},
+                                      static_cast<std::uint32_t>(random() % 12)})
+                        ? 1
+                        : 0;
         break;
       }
       case 1: engine_->drop(kModel, seq); break;
-      case 2: (void)engine_->save(kModel, seq); break;
-      case 3: (void)engine_->restore(kModel, seq); break;
+      case 2: {
+        const auto from = static_cast<std::uint32_t>(random() % 2 * (random() % 8));
+        saved += engine_->save({kModel, seq, StateId{1 + random() % 4}, from,
+                                static_cast<std::uint32_t>(1 + random() % 12)})
+                     ? 1
+                     : 0;
+        break;
+      }
+      case 3: engine_->forget(kModel, StateId{1 + random() % 4}); break;
       default:
         advanced +=
             engine_->run(run_of({{seq, static_cast<std::uint32_t>(1 + random() % 8)}})) ? 1 : 0;
@@ -332,6 +350,8 @@ TEST_F(SimTest, RandomVerbsKeepThePool) {
     engine_->check();
   }
   EXPECT_GT(advanced, 100);
+  EXPECT_GT(saved, 50);
+  EXPECT_GT(restored, 4);
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ struct ModelLimits {
   std::uint32_t sequences = 0;     // Sequence ids, cached prefixes included. 1..256.
   std::uint32_t batch_tokens = 0;  // Most tokens of one step.
   bool cut_anywhere = true;        // A prefix of a sequence can be shared.
+  Bytes kv_per_token{};            // What a token takes in the pool, and on the host; 0: nothing of
+                                   // it can be saved.
 };
 
 // What one item of a step came to.
@@ -50,6 +52,10 @@ struct ModelNeed {
   bool wanted = false;              // To be loaded though no job waits, if there is room.
 };
 struct DeviceMemory { DeviceId device; Bytes budget; };  // For models; 0 = no limit.
+struct HostMemory { DeviceId device; Bytes budget; };  // For states; 0 = none are kept.
+struct StateSaved { DeviceId device; StateId state; Bytes bytes; Duration took; };
+struct StateLost { DeviceId device; StateId state; };  // It could not be saved.
+struct RestoreFailed { JobId job; };  // It is computed from its tokens.
 struct DeviceLost { DeviceId device; };  // Its worker died: nothing is resident, nothing computed.
 struct MemberChanged { MemberId member; MemberLimits limits; };  // Without it, the defaults.
 struct Submitted {
@@ -65,7 +71,8 @@ struct Ended {
 };
 struct Stepped { DeviceId device; RunId run; Duration took; std::span<const ItemDone> items; };
 using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, ModelNeed, DeviceMemory,
-                           DeviceLost, MemberChanged, Submitted, Ended, Stepped>;
+                           HostMemory, StateSaved, StateLost, RestoreFailed, DeviceLost,
+                           MemberChanged, Submitted, Ended, Stepped>;
 
 // Actions, to be performed in this order.
 enum class Reason : std::uint8_t {
@@ -76,16 +83,27 @@ struct LoadModel { DeviceId device; ModelId model; };  // Answered by ModelReady
 struct UnloadModel { DeviceId device; ModelId model; };
 struct OpenSequence {                   // The job's tokens so far, prompt and output.
   DeviceId device; ModelId model; JobId job; SeqId seq;
-  SeqId from; std::uint32_t from_tokens = 0;  // Take that many from there; 0 = compute all.
+  SeqId from; std::uint32_t from_tokens = 0;  // Take that many from there; 0 = none.
+};
+// Gives the sequence, which has just been opened, what the state holds up to the position `end`.
+struct RestoreState {                   // Answered by RestoreFailed, if it fails.
+  DeviceId device; ModelId model; JobId job; SeqId seq; StateId state; std::uint32_t end = 0;
+  bool own = false;                     // The job itself had computed it, before it stepped back.
 };
 struct RunStep {                        // Answered by Stepped.
   DeviceId device; ModelId model; RunId run;
   std::uint32_t first = 0, count = 0;   // Of Decision::items.
 };
+// Copies [from, from + tokens) of the sequence to the host. Answered by StateSaved or StateLost.
+struct SaveState {
+  DeviceId device; ModelId model; SeqId seq; StateId state; std::uint32_t from = 0, tokens = 0;
+};
+struct ForgetState { DeviceId device; ModelId model; StateId state; };
 struct DropSequence { DeviceId device; ModelId model; SeqId seq; };
 struct Reject { JobId job; Reason reason = Reason::QueueFull; };
 using Action =
-    std::variant<LoadModel, UnloadModel, OpenSequence, RunStep, DropSequence, Reject>;
+    std::variant<LoadModel, UnloadModel, OpenSequence, RunStep, SaveState, RestoreState,
+                 ForgetState, DropSequence, Reject>;
 // clang-format on
 
 struct StepItem {

@@ -28,9 +28,11 @@ std::string keys_text(std::span<const std::uint64_t> keys) {
 }
 
 void write(std::string& out, const ModelReady& e) {
-  line(out, "+ ready model={} device={} pool={} context={} sequences={} batch={} cut={} cost={}",
+  line(out,
+       "+ ready model={} device={} pool={} context={} sequences={} batch={} cut={} kv={} cost={}",
        e.model.value, e.device.value, e.limits.pool_tokens, e.limits.context, e.limits.sequences,
-       e.limits.batch_tokens, e.limits.cut_anywhere ? 1 : 0, e.cost.to_text());
+       e.limits.batch_tokens, e.limits.cut_anywhere ? 1 : 0, e.limits.kv_per_token.count,
+       e.cost.to_text());
 }
 void write(std::string& out, const ModelFailed& e) {
   line(out, "+ model-failed model={}", e.model.value);
@@ -47,6 +49,19 @@ void write(std::string& out, const ModelNeed& e) {
 }
 void write(std::string& out, const DeviceMemory& e) {
   line(out, "+ memory device={} budget={}", e.device.value, e.budget.count);
+}
+void write(std::string& out, const HostMemory& e) {
+  line(out, "+ host device={} budget={}", e.device.value, e.budget.count);
+}
+void write(std::string& out, const StateSaved& e) {
+  line(out, "+ saved device={} state={} bytes={} took={}", e.device.value, e.state.value,
+       e.bytes.count, e.took.count());
+}
+void write(std::string& out, const StateLost& e) {
+  line(out, "+ not-saved device={} state={}", e.device.value, e.state.value);
+}
+void write(std::string& out, const RestoreFailed& e) {
+  line(out, "+ not-restored job={}", e.job.value);
 }
 void write(std::string& out, const DeviceLost& e) {
   line(out, "+ lost device={}", e.device.value);
@@ -88,6 +103,18 @@ void write_actions(std::string& out, const Decision& decision) {
       line(out, "- open device={} model={} job={} seq={} from={} tokens={}", a.device.value,
            a.model.value, a.job.value, a.seq.value, a.from_tokens > 0 ? a.from.value : 0,
            a.from_tokens);
+    }
+    void operator()(const RestoreState& a) const {
+      line(out, "- restore device={} model={} job={} seq={} state={} end={}", a.device.value,
+           a.model.value, a.job.value, a.seq.value, a.state.value, a.end);
+    }
+    void operator()(const SaveState& a) const {
+      line(out, "- save device={} model={} seq={} state={} from={} tokens={}", a.device.value,
+           a.model.value, a.seq.value, a.state.value, a.from, a.tokens);
+    }
+    void operator()(const ForgetState& a) const {
+      line(out, "- forget device={} model={} state={}", a.device.value, a.model.value,
+           a.state.value);
     }
     void operator()(const RunStep& a) const {
       std::string items;
@@ -201,8 +228,8 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
   const auto u32 = [&](std::string_view key) { return f.number<std::uint32_t>(key); };
   const auto u64 = [&](std::string_view key) { return f.number<std::uint64_t>(key); };
   if (kind == "ready") {
-    const ModelLimits limits{u32("pool"), u32("context"), u32("sequences"), u32("batch"),
-                             u32("cut") != 0};
+    const ModelLimits limits{u32("pool"),  u32("context"),  u32("sequences"),
+                             u32("batch"), u32("cut") != 0, Bytes{f.number<std::int64_t>("kv")}};
     const auto cost = CostTable::parse(f.text("cost"));
     if (!cost) return std::nullopt;
     return ModelReady{ModelId{u32("model")}, DeviceId{u32("device")}, limits, *cost};
@@ -222,6 +249,15 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
   }
   if (kind == "memory")
     return DeviceMemory{DeviceId{u32("device")}, Bytes{f.number<std::int64_t>("budget")}};
+  if (kind == "host")
+    return HostMemory{DeviceId{u32("device")}, Bytes{f.number<std::int64_t>("budget")}};
+  if (kind == "saved") {
+    return StateSaved{DeviceId{u32("device")}, StateId{u64("state")},
+                      Bytes{f.number<std::int64_t>("bytes")},
+                      Duration(f.number<Duration::rep>("took"))};
+  }
+  if (kind == "not-saved") return StateLost{DeviceId{u32("device")}, StateId{u64("state")}};
+  if (kind == "not-restored") return RestoreFailed{JobId{u64("job")}};
   if (kind == "lost") return DeviceLost{DeviceId{u32("device")}};
   if (kind == "member") {
     return MemberChanged{MemberId{u32("member")}, {u32("weight"), u32("running"), u32("waiting")}};
@@ -267,7 +303,7 @@ std::string class_text(const ClassSpec& c) {
 }
 
 std::optional<Options> read_options(std::string_view text) {
-  if (!text.starts_with("lares-events 2 ")) return std::nullopt;
+  if (!text.starts_with("lares-events 3 ")) return std::nullopt;
   Fields f(text);
   const auto u32 = [&](std::string_view key) { return f.number<std::uint32_t>(key); };
   const auto ns = [&](std::string_view key) { return Duration(f.number<Duration::rep>(key)); };
@@ -284,6 +320,7 @@ std::optional<Options> read_options(std::string_view text) {
   options.ahead_max = ns("ahead");
   options.output_expected = u32("expected");
   options.cache_tokens = u32("cache");
+  options.member_pool = u32("member_pool");
   options.losses_max = u32("losses");
   options.batching = {.admit_every = u32("admit_every"),
                       .prompts_apart = u32("prompts_apart") != 0,
@@ -371,13 +408,15 @@ void append_options(std::string& out, const Options& o) {
   std::string classes;
   for (const ClassSpec& cls : o.classes) classes += (classes.empty() ? "" : ",") + class_text(cls);
   line(out,
-       "lares-events 2 policy={} guard={} headroom={} jobs={} running={} step={} slice={} "
-       "slice_alone={} chunk_least={} runs={} ahead={} expected={} cache={} losses={} "
+       "lares-events 3 policy={} guard={} headroom={} jobs={} running={} step={} slice={} "
+       "slice_alone={} chunk_least={} runs={} ahead={} expected={} cache={} member_pool={} "
+       "losses={} "
        "admit_every={} prompts_apart={} reserve={} classes={}",
        o.policy, o.tuning.guard.count(), o.tuning.headroom, o.jobs_max, o.running_max,
        o.step_tokens, o.slice.count(), o.slice_alone.count(), o.chunk_least, o.runs_in_flight,
-       o.ahead_max.count(), o.output_expected, o.cache_tokens, o.losses_max, o.batching.admit_every,
-       o.batching.prompts_apart ? 1 : 0, o.batching.reserve_tokens, classes);
+       o.ahead_max.count(), o.output_expected, o.cache_tokens, o.member_pool, o.losses_max,
+       o.batching.admit_every, o.batching.prompts_apart ? 1 : 0, o.batching.reserve_tokens,
+       classes);
 }
 
 void append_step(std::string& out, Instant now, std::span<const Event> events,

@@ -43,6 +43,7 @@ struct Job {
   std::uint64_t in_step = 0;        // The step being built, if it has an item there.
   std::int64_t expected = 0;        // Its part of the member's outstanding prediction.
   SeqId seq;                        // While running.
+  StateId state;                    // What it had computed when it stepped back, if that was saved.
   std::vector<std::uint64_t> keys;  // Of the prompt's blocks.
   Slot previous = kNoSlot, next = kNoSlot;  // In its lane.
   std::uint32_t lane = 0;                   // While waiting.

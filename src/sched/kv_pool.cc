@@ -17,6 +17,13 @@ std::uint32_t KvPool::held(SeqId seq) const {
   return static_cast<std::uint32_t>(sequences_[seq.value].blocks.size());
 }
 
+std::uint32_t KvPool::shared_front(SeqId seq) const {
+  const std::vector<std::uint32_t>& blocks = sequences_[seq.value].blocks;
+  const auto alone = std::ranges::find_if(
+      blocks, [this](std::uint32_t block) { return refs_[block].live + refs_[block].cached == 1; });
+  return static_cast<std::uint32_t>(alone - blocks.begin());
+}
+
 void KvPool::hold(std::uint32_t block, State as) {
   Refs& refs = refs_[block];
   if (as == State::Live) {

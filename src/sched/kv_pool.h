@@ -35,6 +35,12 @@ class KvPool {
   [[nodiscard]] bool has_free_sequence() const { return live_ + cached_ < sequences_.size(); }
   [[nodiscard]] State state(SeqId seq) const { return sequences_[seq.value].state; }
   [[nodiscard]] std::uint32_t held(SeqId seq) const;
+  // Blocks at the front of the sequence that others hold, too.
+  [[nodiscard]] std::uint32_t shared_front(SeqId seq) const;
+  // Of its first blocks, those that are known.
+  [[nodiscard]] std::span<const std::uint64_t> keys(SeqId seq) const {
+    return sequences_[seq.value].keys;
+  }
 
   // A free sequence becomes live and shares the first `shared` blocks of `from`. The lowest free
   // id. REQUIRES: has_free_sequence(), `from` holds that many blocks.

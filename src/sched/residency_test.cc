@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "core/assert.h"
 #include "sched/classes.h"
 #include "sched/scheduler.h"
 
@@ -143,6 +144,9 @@ class House {
     runs_.push_back(std::move(run));
   }
   void act(const DropSequence& /*a*/) {}
+  void act(const RestoreState& /*a*/) { LARES_ASSERT(false, "no host memory was given"); }
+  void act(const SaveState& /*a*/) { LARES_ASSERT(false, "no host memory was given"); }
+  void act(const ForgetState& /*a*/) { LARES_ASSERT(false, "no host memory was given"); }
   void act(const Reject& a) { ADD_FAILURE() << "job " << a.job.value << " was rejected"; }
 
   void answer() {

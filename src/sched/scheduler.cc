@@ -69,6 +69,7 @@ Result<Scheduler> Scheduler::create(const Options& options) {
   TRY_VOID(in_range("step_tokens", options.step_tokens, 1, 65536));
   TRY_VOID(in_range("runs_in_flight", options.runs_in_flight, 1, 2));
   TRY_VOID(in_range("output_expected", options.output_expected, 0, 65536));
+  TRY_VOID(in_range("member_pool", options.member_pool, 1, 1000));
   TRY_VOID(in_range("losses_max", options.losses_max, 1, 100));
   TRY_VOID(in_range("chunk_least", options.chunk_least, 1, 256));
   TRY_VOID(duration_in_range("slice", options.slice));
@@ -212,6 +213,7 @@ void Scheduler::State::forget_sequences(Model& m) {
   if (!m.pool) return;
   while (!m.running.empty()) step_back(m, m.running.back());
   m.pool->drop_all();
+  device(m.device).host.erase(m.id);
 }
 
 void Scheduler::State::check_model(const Model& m) const {
@@ -269,6 +271,7 @@ void Scheduler::check() const {
   LARES_ASSERT(running + s.jobs.waiting() == s.jobs.size(), "{} run, {} wait of {}", running,
                s.jobs.waiting(), s.jobs.size());
   for (const Device& d : s.devices) {
+    d.host.check();
     LARES_ASSERT(d.count <= s.options.runs_in_flight, "{} runs unanswered", d.count);
   }
 }

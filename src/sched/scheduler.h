@@ -62,6 +62,9 @@ struct Options {
   // Most tokens of the pool that ended sequences may keep for reuse; how many do follows the use
   // that is made of them, because cached cells widen the span that every step works over. 0..pool.
   std::uint32_t cache_tokens = 8192;
+  // Of a model's pool, in thousandths: what one member's jobs may hold while others wait; a job
+  // that would make it more lets the others go first. 1..1000.
+  std::uint32_t member_pool = 1000;
   // Runs in a row that may die with their worker before the job in them is rejected; from the
   // second on it runs alone. 1..100. More than a few, for somebody outside may be killing workers.
   std::uint32_t losses_max = 6;

@@ -217,7 +217,8 @@ void Scheduler::State::step_back(Model& m, Slot slot) {
 }
 
 void Scheduler::State::reject(Slot slot, Reason reason, Decision& out) {
-  const Job& job = jobs[slot];
+  Job& job = jobs[slot];
+  forget_state(job, out);
   out.actions.emplace_back(Reject{job.id, reason});
   jobs.unwait(slot);
   accounts.left_queue(job.member);
@@ -234,6 +235,7 @@ void Scheduler::State::forget_job(Slot slot) {
 void Scheduler::State::release(Slot slot, std::span<const std::uint64_t> keys, EndCause cause,
                                Decision& out) {
   Job& job = jobs[slot];
+  forget_state(job, out);
   if (job.produced > 0 && cause == EndCause::Finished)
     accounts.output_seen(job.member, job.cls.value, job.produced);
   if (job.at == Job::At::Waiting) {
@@ -266,8 +268,7 @@ void Scheduler::State::trim_cache(Model& m, SeqId newest, Decision& out) {
     if (!oldest) return;
     const bool useful = m.pool->was_useful(*oldest);
     const std::uint32_t free_before = m.pool->blocks_free();
-    m.pool->drop(*oldest);
-    out.actions.emplace_back(DropSequence{m.device, m.id, *oldest});
+    evict(m, *oldest, out);
     const std::uint32_t freed = (m.pool->blocks_free() - free_before) * kBlockTokens;
     if (!useful) m.cache_budget = std::max(m.cache_budget - std::min(m.cache_budget, freed), least);
   }

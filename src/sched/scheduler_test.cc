@@ -288,12 +288,18 @@ RC_GTEST_PROP(SchedulerProperty, EveryAcceptedJobEndsOnceAndTheLogReplays, ()) {
   options.output_expected = *rc::gen::inRange<std::uint32_t>(0, 40);
   options.cache_tokens = *rc::gen::inRange<std::uint32_t>(0, 400);
   options.losses_max = *rc::gen::inRange<std::uint32_t>(1, 6);
+  options.member_pool = *rc::gen::element<std::uint32_t>(1000, 500, 1);
   const auto spare = *rc::gen::inRange<std::uint32_t>(0, 6);
   TestDevice device(options, {.pool_tokens = pool,
                               .context = 180,
                               .sequences = options.running_max + spare,
                               .batch_tokens = 80,
-                              .cut_anywhere = *rc::gen::arbitrary<bool>()});
+                              .cut_anywhere = *rc::gen::arbitrary<bool>(),
+                              .kv_per_token = Bytes{64}});
+  device.cost.attended_ps = *rc::gen::element<std::int64_t>(0, 100'000);
+  device.give_host(Bytes{*rc::gen::element<std::int64_t>(0, 10'000, 1'000'000)});
+  device.saves_fail = *rc::gen::inRange(0, 4) == 0;
+  device.refuse_restores = *rc::gen::inRange(0, 3);
   const auto steps =
       *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::arbitrary<std::uint32_t>());
   std::uint64_t submitted = 0;
@@ -322,6 +328,7 @@ RC_GTEST_PROP(SchedulerProperty, EveryAcceptedJobEndsOnceAndTheLogReplays, ()) {
   RC_ASSERT(device.jobs.empty());
   RC_ASSERT(device.finished.size() + device.ended.size() + device.rejected.size() == submitted);
   RC_ASSERT(device.scheduler().waiting() + device.scheduler().running() == 0U);
+  RC_TAG(device.put_back > 0);
   const auto report = replay(device.log);
   RC_ASSERT(report.has_value());
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "sched/host_tier.h"
 #include "sched/job_table.h"
 #include "sched/kv_pool.h"
 #include "sched/policy.h"
@@ -46,6 +47,11 @@ struct Model {
   Instant uses_at{};      // When they were last halved.
 };
 
+// Blocks that hold so many tokens.
+constexpr std::uint32_t blocks_for(std::uint64_t tokens) {
+  return static_cast<std::uint32_t>((tokens + kBlockTokens - 1) / kBlockTokens);
+}
+
 // Whether the job could run with the model to itself.
 bool could_fit(const Job& job, const Model& model);
 
@@ -75,6 +81,8 @@ struct Device {
   std::vector<Unanswered> runs;  // Oldest first; entries beyond `count` are kept for their memory.
   std::uint32_t count = 0;
   Instant began{};  // The oldest of them, as far as is known.
+  HostTier host;
+  std::int64_t copy_ps = 0;  // Picoseconds to copy a byte to the host or back; a recent mean.
 
   // When a step planned now could begin.
   [[nodiscard]] Instant free_at(Instant now) const;
@@ -108,6 +116,7 @@ struct Scheduler::State {
     std::uint32_t left = 0, tokens = 0;  // Output to come, cells now.
   };
   std::vector<Future> futures;
+  std::vector<HostTier::State> gone;
   std::vector<ModelId> order;
   std::vector<Rank> model_ranks;
   // By member and class: the job unserved longest, if the stamp is this plan's; and when one last
@@ -149,6 +158,32 @@ struct Scheduler::State {
   void check_residency() const;
   void check_model(const Model& model) const;
   void check_accounts() const;
+
+  // admission.cc: who may start.
+  [[nodiscard]] bool holds_too_much(const Model& model, const Job& job) const;
+  [[nodiscard]] std::uint32_t expected_output(const Job& job) const;
+  [[nodiscard]] std::uint32_t needed_blocks(const Job& job) const;
+  [[nodiscard]] bool fits(const Model& model, const Job& job, const KvPool::Match& match);
+  [[nodiscard]] bool fits_to_the_end(const Model& model, const Job& job, std::uint32_t tokens,
+                                     bool full_output);
+
+  // host.cc: what is saved, and put back.
+  struct Back {
+    StateId state;
+    std::uint32_t from = 0, end = 0;  // Tokens that it would bring back.
+    bool own = false;                 // The job's.
+  };
+  void on(const HostMemory& event, Decision& out);
+  void on(const StateSaved& event, Decision& out);
+  void on(const StateLost& event, Decision& out);
+  void on(const RestoreFailed& event, Decision& out);
+  void save_job(Model& model, Slot slot, Decision& out);
+  void evict(Model& model, SeqId cached, Decision& out);
+  [[nodiscard]] Back find_back(Model& model, Job& job, std::span<const std::uint64_t> keys,
+                               std::uint32_t have);
+  bool take_cells(Model& model, SeqId seq, const Back& back, Decision& out);
+  void forget_state(Job& job, Decision& out);
+  StateId save(Model& model, SeqId seq, HostTier::State state, std::int64_t odds, Decision& out);
 
   // scheduler_jobs.cc: what happened to jobs.
   void on(const MemberChanged& event, Decision& out);

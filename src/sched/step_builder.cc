@@ -19,10 +19,6 @@ constexpr std::uint32_t kLossesAlone = 2;
 // time over weight: for less, computing them again costs more than it evens out.
 constexpr std::int64_t kMuchMore = 1'000'000'000;
 
-std::uint32_t blocks_for(std::uint64_t tokens) {
-  return static_cast<std::uint32_t>((tokens + kBlockTokens - 1) / kBlockTokens);
-}
-
 std::size_t common_front(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   const std::size_t length = std::min(a.size(), b.size());
   return static_cast<std::size_t>(
@@ -203,6 +199,7 @@ class StepBuilder {
                         .cls = job.cls.value};
     if (!s_.policy->may_start(moment)) return false;
     if (allowance(job, 0, job.known()) == 0) return false;
+    if (s_.holds_too_much(m_, job)) return true;  // And so do all that stand behind it.
     const bool was_suspect = is_suspect(job);
     switch (running() < s_.options.running_max ? start(claim.slot) : Outcome::NoRoom) {
       case Outcome::NoRoom: return false;
@@ -271,7 +268,7 @@ class StepBuilder {
     const Job& job = s_.jobs[slot];
     while (!m_.pool->grow(job.seq, blocks)) {
       if (const auto cached = m_.pool->least_recent_cached(std::nullopt)) {
-        drop(*cached);
+        s_.evict(m_, *cached, out_);
         continue;
       }
       const Slot victim = youngest_outside_step();
@@ -290,12 +287,9 @@ class StepBuilder {
 
   void send_back(Slot victim) {
     const SeqId seq = s_.jobs[victim].seq;
+    s_.save_job(m_, victim, out_);
     s_.step_back(m_, victim);
     collected_ = false;
-    drop(seq);
-  }
-
-  void drop(SeqId seq) {
     m_.pool->drop(seq);
     out_.actions.emplace_back(DropSequence{device_.id, m_.id, seq});
   }
@@ -311,7 +305,7 @@ class StepBuilder {
     if (job.at == Job::At::Running || !s_.policy->presses(rank)) return;
     const bool due = s_.policy->is_due(rank);
     const auto has_room = [&](std::uint32_t blocks, std::uint32_t jobs) {
-      return needed_blocks(job) <= blocks && running() - jobs < s_.options.running_max &&
+      return s_.needed_blocks(job) <= blocks && running() - jobs < s_.options.running_max &&
              (jobs > 0 || m_.pool->has_free_sequence() || m_.pool->sequences_cached() > 0);
     };
     std::uint32_t blocks = m_.pool->blocks_free() + m_.pool->blocks_reclaimable();
@@ -361,16 +355,25 @@ class StepBuilder {
     KvPool::Match match;
     if (m_.limits.cut_anywhere) match = m_.pool->match(keys);
     if (m_.limits.cut_anywhere && prefix_is_coming(keys, match.blocks)) return Outcome::PassedOver;
-    if (!fits(job, match)) return Outcome::NoRoom;
+    Scheduler::State::Back back = s_.find_back(m_, job, keys, match.blocks);
+    if (back.end > 0) match.blocks = back.from / kBlockTokens;
+    if (match.blocks == 0) match = {};
+    if (!s_.fits(m_, job, match)) return Outcome::NoRoom;
     if (!m_.pool->has_free_sequence() && !free_a_sequence(match)) return Outcome::NoRoom;
 
     if (match.blocks > 0 && m_.pool->state(match.seq) == KvPool::State::Cached) {
       m_.cache_budget = std::min(2 * std::max(m_.cache_budget, 1U), s_.options.cache_tokens);
     }
     const SeqId seq = m_.pool->open(match.seq, match.blocks);
-    s_.begin(m_, slot, seq, match.blocks * kBlockTokens);
-    out_.actions.emplace_back(
-        OpenSequence{device_.id, m_.id, job.id, job.seq, match.seq, job.planned});
+    const std::uint32_t shared = match.blocks * kBlockTokens;
+    out_.actions.emplace_back(OpenSequence{device_.id, m_.id, job.id, seq, match.seq, shared});
+    const bool restores = back.end > 0 && s_.take_cells(m_, seq, back, out_);
+    if (restores) {
+      out_.actions.emplace_back(
+          RestoreState{device_.id, m_.id, job.id, seq, back.state, back.end, back.own});
+    }
+    s_.begin(m_, slot, seq, restores ? back.end : shared);
+    s_.forget_state(job, out_);
     // A suspect that finds company in this step has the next one to itself.
     if (!is_suspect(job) || record_->items.empty()) add_chunk(slot);
     return Outcome::Served;
@@ -384,56 +387,6 @@ class StepBuilder {
     });
   }
 
-  // Output to make room for: twice what the member's jobs of the class came to of late, and half as
-  // much again as it has made; within its own limit. On the trace `real`, room for 1.25 times the
-  // usual lost a twentieth of the throughput to recomputing, and room for five times gained
-  // nothing.
-  [[nodiscard]] std::uint32_t expected_output(const Job& job) const {
-    const std::uint32_t usual =
-        s_.accounts.output_expected(job.member, job.cls.value, s_.options.output_expected);
-    const std::uint32_t made = job.produced + job.sampling;
-    return std::min(std::max(2 * usual, made + made / 2), job.output_max);
-  }
-
-  [[nodiscard]] std::uint32_t needed_blocks(const Job& job) const {
-    return blocks_for(std::uint64_t{job.prompt} + expected_output(job));
-  }
-
-  [[nodiscard]] bool fits(const Job& job, const KvPool::Match& match) {
-    if (m_.running.empty()) return true;  // could_fit() was asked when it came.
-    const Batching& batching = s_.options.batching;
-    if (batching.reserve_tokens > 0) return fits_to_the_end(job, batching.reserve_tokens, true);
-    const std::uint32_t need = needed_blocks(job) - std::min(needed_blocks(job), match.blocks);
-    std::uint32_t room = m_.pool->blocks_free() + m_.pool->blocks_reclaimable();
-    if (m_.pool->state(match.seq) == KvPool::State::Cached) {
-      room -= std::min(room, match.blocks);  // What is shared cannot be reclaimed too.
-    }
-    if (!s_.traits.by_time) return need <= room;
-    // Shared blocks are counted for each of their sequences: on the safe side.
-    return blocks_for(job.known()) - match.blocks <= room &&
-           fits_to_the_end(job, m_.pool->blocks() * kBlockTokens, false);
-  }
-
-  // Whenever one of them ends, all that run, this one included, fit.
-  [[nodiscard]] bool fits_to_the_end(const Job& job, std::uint32_t tokens, bool full_output) {
-    auto& futures = s_.futures;
-    futures.clear();
-    const auto add = [&](const Job& j) {
-      const std::uint32_t output = full_output ? j.output_max : expected_output(j);
-      futures.push_back(
-          {output - j.produced - j.sampling, j.known() + (full_output ? 0 : kBlockTokens)});
-    };
-    for (const Slot slot : m_.running) add(s_.jobs[slot]);
-    add(job);
-    std::ranges::sort(futures, std::greater<>{}, &Scheduler::State::Future::left);
-    std::uint64_t held = 0, jobs = 0;
-    for (const auto& [left, now] : futures) {
-      held += now;
-      if (held + ++jobs * left > tokens) return false;
-    }
-    return true;
-  }
-
   bool free_a_sequence(KvPool::Match& match) {
     auto cached =
         m_.pool->least_recent_cached(match.blocks > 0 ? std::optional(match.seq) : std::nullopt);
@@ -441,7 +394,7 @@ class StepBuilder {
       cached = match.seq;
       match = {};
     }
-    if (cached) drop(*cached);
+    if (cached) s_.evict(m_, *cached, out_);
     return cached.has_value();
   }
 

@@ -2,6 +2,7 @@
 // that nothing impossible is asked of it. Tests only.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
@@ -66,6 +67,7 @@ class TestDevice {
 
   void lose_device() {
     sequences_.clear();
+    states_.clear();
     runs_.clear();
     resident_ = false;
     events_.emplace_back(DeviceLost{DeviceId{0}});
@@ -86,6 +88,19 @@ class TestDevice {
   }
 
   void wait(Duration time) { now_ += time; }
+
+  // For states; told with the next decision.
+  void give_host(Bytes budget) {
+    host_budget_ = budget;
+    events_.emplace_back(HostMemory{DeviceId{0}, budget});
+  }
+  [[nodiscard]] std::size_t states() const { return states_.size(); }
+  [[nodiscard]] Bytes held() const {
+    Bytes all{};
+    for (const auto& [id, state] : states_)
+      all += Bytes{limits_.kv_per_token.count * (state.end - state.from)};
+    return all;
+  }
 
   // Lets the scheduler decide, and does what it says except the runs, which wait for answer().
   void decide() {
@@ -122,12 +137,20 @@ class TestDevice {
   Decision decision;
   std::string log;
   bool load_fails = false;
+  bool saves_fail = false;
+  int refuse_restores = 0;
+  std::uint32_t saved = 0, put_back = 0;
   CostTable cost;  // Told with the model.
 
  private:
   struct Sequence {
     std::uint64_t job = 0;
     std::vector<std::int32_t> cells;
+    bool refused = false;
+  };
+  struct State {
+    std::uint32_t ghost = 0;  // The sequence it was copied to.
+    std::uint32_t from = 0, end = 0;
   };
 
   // Accounts' first invariant.
@@ -142,6 +165,7 @@ class TestDevice {
 
   ItemDone perform(const StepItem& item, std::vector<std::uint64_t>& done) {
     const auto sequence = sequences_.find(item.seq.value);
+    if (sequence != sequences_.end() && sequence->second.refused) return {item.job, 0, false};
     LARES_ASSERT(sequence != sequences_.end(), "run on sequence {} that is not open",
                  item.seq.value);
     const auto found = jobs.find(item.job.value);
@@ -179,7 +203,7 @@ class TestDevice {
     LARES_ASSERT(resident_ && !sequences_.contains(a.seq.value), "sequence {} is open",
                  a.seq.value);
     TestJob& job = jobs.at(a.job.value);
-    Sequence sequence{a.job.value, {}};
+    Sequence sequence{a.job.value, {}, false};
     if (a.from_tokens > 0) {
       const auto& source = sequences_.at(a.from.value).cells;
       LARES_ASSERT(a.from_tokens <= source.size() && a.from_tokens < job.tokens.size(),
@@ -211,24 +235,68 @@ class TestDevice {
     // answered late, so what they would do is kept by the job's tokens alone.
     pending_drop(a.seq.value);
   }
+  void act(const RestoreState& a) {
+    const TestJob& job = jobs.at(a.job.value);
+    Sequence& sequence = sequences_.at(a.seq.value);
+    if (refuse_restores > 0 || (saves_fail && !states_.contains(a.state.value))) {
+      if (refuse_restores > 0) --refuse_restores;
+      sequence.refused = true;
+      events_.emplace_back(RestoreFailed{a.job});
+      return;
+    }
+    const State& state = states_.at(a.state.value);
+    const auto& held = sequences_.at(state.ghost).cells;
+    LARES_ASSERT(state.from == sequence.cells.size() && state.end <= held.size() &&
+                     a.end > state.from && a.end <= state.end && a.end < job.tokens.size(),
+                 "job {} takes {} to {} of a state of {} to {}", a.job.value, sequence.cells.size(),
+                 a.end, state.from, state.end);
+    LARES_ASSERT(limits_.cut_anywhere || a.end == state.end, "a part of a state is put back");
+    sequence.cells.assign(held.begin(), held.begin() + a.end);
+    LARES_ASSERT(std::equal(sequence.cells.begin(), sequence.cells.end(), job.tokens.begin()),
+                 "job {} was given another's words", a.job.value);
+    ++put_back;
+  }
+  void act(const SaveState& a) {
+    // What runs in flight will compute in the sequence is there when the device comes to save it.
+    const std::uint32_t ghost = make_ghost(a.seq.value);
+    LARES_ASSERT(states_.emplace(a.state.value, State{ghost, a.from, a.from + a.tokens}).second,
+                 "state {} is in use", a.state.value);
+    ++saved;
+    if (saves_fail) {
+      states_.erase(a.state.value);
+      events_.emplace_back(StateLost{a.device, a.state});
+      return;
+    }
+    LARES_ASSERT(held() <= host_budget_, "{} bytes of states", held().count);
+    events_.emplace_back(
+        StateSaved{a.device, a.state, Bytes{limits_.kv_per_token.count * a.tokens}, Duration(100)});
+  }
+  void act(const ForgetState& a) {
+    LARES_ASSERT(states_.erase(a.state.value) == 1 || saves_fail, "state {} is not there",
+                 a.state.value);
+  }
   void act(const Reject& a) {
     rejected.push_back(a.job.value);
     jobs.erase(a.job.value);
   }
+  // A copy of the sequence, in which the runs in flight go on.
+  std::uint32_t make_ghost(std::uint32_t seq) {
+    const std::uint32_t ghost = next_ghost_++;
+    sequences_[ghost] = sequences_.at(seq);
+    for (auto& [run, items] : runs_) {
+      for (StepItem& item : items) {
+        if (item.seq.value == seq) item.seq = SeqId{ghost};
+      }
+    }
+    return ghost;
+  }
+
   void pending_drop(std::uint32_t seq) {
     // The runs in flight come first in the engine's order: do their work on a copy that answer()
     // finds.
-    for (auto& [run, items] : runs_) {
-      for (StepItem& item : items) {
-        if (item.seq.value != seq) continue;
-        const std::uint32_t ghost = next_ghost_++;
-        sequences_[ghost] = sequences_.at(seq);
-        for (auto& [later, later_items] : runs_) {
-          for (StepItem& other : later_items) {
-            if (other.seq.value == seq) other.seq = SeqId{ghost};
-          }
-        }
-      }
+    for (const auto& [run, items] : runs_) {
+      if (std::ranges::any_of(items, [&](const StepItem& i) { return i.seq.value == seq; }))
+        make_ghost(seq);
     }
     LARES_ASSERT(sequences_.erase(seq) == 1, "dropped sequence {} was not open", seq);
   }
@@ -244,7 +312,9 @@ class TestDevice {
   std::map<std::uint32_t, Sequence> sequences_;
   std::deque<std::pair<RunId, std::vector<StepItem>>> runs_;
   std::vector<StepItem> last_run_;
+  std::map<std::uint64_t, State> states_;
   std::uint32_t next_ghost_ = 1000;
+  Bytes host_budget_{};
 };
 
 }  // namespace lares::sched

@@ -114,6 +114,7 @@ Instant LoopCore::now() const {
 void LoopCore::run() {
   let_compute_go_first();
   if (options_.device_memory.count > 0) set_budget(options_.device_memory);
+  events_.emplace_back(sched::HostMemory{DeviceId{0}, options_.host_memory});
   start_device();
   start_text();
   while (!stopping_) {

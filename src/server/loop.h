@@ -36,13 +36,21 @@ struct ModelEntry {
   bool operator==(const ModelEntry&) const = default;
 };
 
+// A name that stands for any of several models, the best first.
+struct ModelAlias {
+  std::string name;
+  std::vector<std::string> models;
+};
+
 struct LoopOptions {
   sched::Options scheduler;
   std::vector<ModelEntry> models;
-  std::string default_model;                       // "" = the first that can generate.
-  std::vector<std::string> classes;                // Names a request may claim.
-  std::uint32_t output_tokens = 2048;              // Most tokens for a request that names no limit.
-  std::uint64_t prompt_bytes_max = 8U << 20U;      // Of text handed to the text worker.
+  std::vector<ModelAlias> aliases;
+  std::vector<std::string> better_classes;     // Take an alias's best model, be it loaded or not.
+  std::string default_model;                   // "" = the first that can generate.
+  std::vector<std::string> classes;            // Names a request may claim.
+  std::uint32_t output_tokens = 2048;          // Most tokens for a request that names no limit.
+  std::uint64_t prompt_bytes_max = 8U << 20U;  // Of text handed to the text worker.
   Duration text_limit = std::chrono::seconds(10);  // For one request of the text worker.
   // What is known of how long steps take, by cost_key(); and where to keep what is learnt, called
   // on the loop thread, which must not block.
@@ -51,6 +59,7 @@ struct LoopOptions {
   // Of the last 24 hours, for members' daily limits.
   std::vector<store::PastUse> past_use;
   std::vector<std::string> shared_prompts;  // Words that the whole household begins prompts with.
+  Bytes host_memory{};              // For what leaves the device's memory and may come back.
   Bytes device_memory{};            // For models; 0 = nine tenths of what is free at the start.
   std::string device_name = "cpu";  // Part of the key: the processor and its threads.
   std::string event_log;            // File to write the scheduler's event log to; "" = none.

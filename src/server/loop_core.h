@@ -115,6 +115,9 @@ class LoopCore final : public Service {
   void fail_request(JobId id, Error error, std::string code, Duration retry_after = {});
   void tell(Request& request, GenerationEvent event);
   std::optional<std::uint32_t> find_model(const std::string& name) const;
+  [[nodiscard]] std::optional<std::uint32_t> model_for(const Request& request) const;
+  [[nodiscard]] std::optional<std::uint32_t> choose_of(const ModelAlias& alias,
+                                                       const Request& request) const;
   [[nodiscard]] std::string model_names() const;
   [[nodiscard]] std::string failures() const;
   [[nodiscard]] std::string too_long_for_pool(const Request& request) const;
@@ -165,6 +168,9 @@ class LoopCore final : public Service {
   void handle(worker::RunDone message);
   void handle(const worker::RunFailed& message);
   void handle(const worker::OpenFailed& message);
+  void handle(const worker::SaveDone& message);
+  void handle(const worker::SaveFailed& message);
+  void handle(const worker::RestoreFailed& message);
   void on_item(const engine::ItemResult& item, const sched::StepItem& sent);
   void charge(const sched::Decision& decision);
   void settle_rows();
@@ -173,6 +179,9 @@ class LoopCore final : public Service {
   void perform(const sched::Decision& decision);
   void perform(const sched::OpenSequence& action);
   void perform(const sched::RunStep& action);
+  void perform(const sched::SaveState& action);
+  void perform(const sched::RestoreState& action);
+  void perform(const sched::ForgetState& action);
   void perform(const sched::DropSequence& action);
   void perform(const sched::Reject& action);
   void to_device(const worker::Message& message);

@@ -19,6 +19,12 @@ namespace {
 constexpr DeviceId kDevice{0};
 constexpr std::uint32_t kLoadCrashesMax = 2;
 
+// Of what is saved to the host; 0: nothing is.
+Bytes state_bytes_per_token(const engine::Loaded& loaded) {
+  if (loaded.pool_tokens == 0 || !loaded.info.can.generates) return {};
+  return Bytes{loaded.kv.count / loaded.pool_tokens};
+}
+
 }  // namespace
 
 void LoopCore::start_device() {
@@ -54,6 +60,9 @@ void LoopCore::read_device() {
                {{"verb", refused->verb}, {"why", refused->error.message}});
     }
     if (auto* memory = std::get_if<worker::Memory>(&message)) handle(*memory);
+    if (auto* saved = std::get_if<worker::SaveDone>(&message)) handle(*saved);
+    if (auto* not_saved = std::get_if<worker::SaveFailed>(&message)) handle(*not_saved);
+    if (auto* not_restored = std::get_if<worker::RestoreFailed>(&message)) handle(*not_restored);
     if (auto* open_failed = std::get_if<worker::OpenFailed>(&message)) handle(*open_failed);
   }
   if (!read && device_.get() == reading) device_lost(read.error().message);
@@ -110,7 +119,7 @@ void LoopCore::load_model(std::uint32_t index) {
                           .path = model.entry.path,
                           .context = model.context,
                           .pool_tokens = pool_tokens_for(model),
-                          .sequences = std::min(256U, s.running_max * 2),
+                          .sequences = std::min(255U, s.running_max * 2),
                           .outputs = s.running_max,
                           .batch_tokens = batch_tokens(model),
                           .measure_steps = !model.cost,
@@ -199,7 +208,8 @@ void LoopCore::handle(worker::LoadDone message) {
                                           .context = model.context,
                                           .sequences = loaded.sequences,
                                           .batch_tokens = batch_tokens(model),
-                                          .cut_anywhere = loaded.info.can.cut_anywhere},
+                                          .cut_anywhere = loaded.info.can.cut_anywhere,
+                                          .kv_per_token = state_bytes_per_token(loaded)},
                                          model.cost.value_or(sched::CostTable())});
   tell_need(index);
   for (auto& [id, request] : requests_) {

@@ -25,6 +25,10 @@ LoopMetrics::LoopMetrics(Metrics& metrics)
       cached_tokens(metrics.counter("lares_prompt_tokens_cached_total",
                                     "Prompt tokens found in the KV cache.")),
       output_tokens(metrics.counter("lares_output_tokens_total", "Tokens generated.")),
+      states_saved(metrics.counter("lares_states_saved_total",
+                                   "Sequences copied from a KV pool to the host's memory.")),
+      states_restored(
+          metrics.counter("lares_states_restored_total", "Sequences copied back into a KV pool.")),
       waiting(metrics.gauge("lares_jobs_waiting", "Jobs that wait in the scheduler.")),
       running(metrics.gauge("lares_jobs_running", "Jobs that have a sequence.")),
       step_seconds(

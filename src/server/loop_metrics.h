@@ -13,6 +13,8 @@ struct LoopMetrics {
   Counter& prompt_tokens;
   Counter& cached_tokens;
   Counter& output_tokens;
+  Counter& states_saved;
+  Counter& states_restored;
   Gauge& waiting;
   Gauge& running;
   Histogram& step_seconds;

@@ -69,7 +69,7 @@ void LoopCore::begin(Request& request) {
         "class_unknown");
   }
   request.cls = static_cast<std::uint32_t>(cls - options_.classes.begin());
-  const auto model = request.embeds() ? find_embedding_model(g.model) : find_model(g.model);
+  const auto model = model_for(request);
   if (!model && (g.model.empty() || g.model == "default")) {
     return fail_request(
         request.id, Error{Code::Unavailable, fmt::format("no model can be used: {}", failures())},

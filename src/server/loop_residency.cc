@@ -142,6 +142,7 @@ MemoryStatus LoopCore::memory_status() const {
                       .total = memory_report_.device_total,
                       .budget = budget_,
                       .free = memory_report_.device_free,
+                      .host_budget = options_.host_memory,
                       .host_saved = memory_report_.host_saved,
                       .models = {}};
   for (const engine::MemoryUse& use : memory_report_.models) {

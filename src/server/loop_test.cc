@@ -64,6 +64,10 @@ class Collector final : public GenerationSink {
 
 class LoopTest : public ::testing::Test {
  protected:
+  double states(const std::string& what) {
+    return metrics.counter("lares_states_" + what + "_total", "").value();
+  }
+
   void start(engine::SimOptions sim = {}) {
     sim.end_one_in = end_one_in;
     worker::ThreadOptions threads;
@@ -202,6 +206,34 @@ TEST_F(LoopTest, StreamsGoOnWithTheSameTextWhenTheDeviceWorkerDies) {
   EXPECT_EQ(service->status().device_restarts, 3U);
 }
 
+// Four times what the pool holds: streams step back, are saved, and go on with the same text.
+TEST_F(LoopTest, AnOverfullPoolFailsNobodyAndChangesNoText) {
+  options.scheduler.cache_tokens = 0;
+  options.scheduler.output_expected = 0;
+  options.host_memory = Bytes{std::int64_t{1} << 30U};
+  engine::SimOptions sim;
+  sim.pool_tokens = 1024;
+  start(sim);
+  constexpr int kStreams = 20;
+  const auto prompt = [](int i) {
+    return std::string(40 + static_cast<std::size_t>(i) * 5, static_cast<char>('a' + i));
+  };
+  std::vector<std::shared_ptr<Collector>> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(ask(prompt(i), 120, i));
+  for (int i = 0; i < kStreams; ++i) {
+    ASSERT_TRUE(streams[i]->wait());
+    EXPECT_FALSE(streams[i]->ended->error.has_value());
+    EXPECT_EQ(streams[i]->ended->usage.cached_tokens, 0U);  // Its own words, come back, are not.
+  }
+  EXPECT_GT(states("saved"), 0);
+  EXPECT_GT(states("restored"), 0);
+  for (int i = 0; i < kStreams; ++i) {
+    const auto alone = ask(prompt(i), 120, i);
+    ASSERT_TRUE(alone->wait());
+    EXPECT_EQ(streams[i]->texts[0], alone->texts[0]) << i;
+  }
+}
+
 TEST_F(LoopTest, NobodyStreamingNoticesThatTheTextWorkerDies) {
   start();
   auto stream = std::make_shared<Collector>();
@@ -307,6 +339,36 @@ TEST_F(LoopTest, ABadModelFileIsAnErrorForThatModelOnly) {
   const auto good = ask("hello", 5);
   ASSERT_TRUE(good->wait());
   EXPECT_EQ(good->accepted_model, "good");
+}
+
+TEST_F(LoopTest, AnAliasTakesTheLoadedModelUnlessItsClassWouldRatherWait) {
+  options.models = {{"large", "l"}, {"small", "s"}};
+  options.default_model = "small";
+  options.aliases = {{"assistant", {"gone", "large", "small"}}, {"nobody", {"gone"}}};
+  options.better_classes = {"voice"};
+  start();
+  ASSERT_TRUE(ask("loads the small one", 5)->wait());
+  Generation g = generation("hello", 5);
+  g.model = "assistant";
+  const auto soon = std::make_shared<Collector>();
+  service->submit(g, soon);
+  ASSERT_TRUE(soon->wait());
+  EXPECT_EQ(soon->accepted_model, "small");
+  g.cls = "voice";
+  const auto better = std::make_shared<Collector>();
+  service->submit(g, better);
+  ASSERT_TRUE(better->wait());
+  EXPECT_EQ(better->accepted_model, "large");
+  g.cls = "chat";  // Both are loaded now.
+  const auto best = std::make_shared<Collector>();
+  service->submit(g, best);
+  ASSERT_TRUE(best->wait());
+  EXPECT_EQ(best->accepted_model, "large");
+  g.model = "nobody";
+  const auto nobody = std::make_shared<Collector>();
+  service->submit(g, nobody);
+  ASSERT_TRUE(nobody->wait());
+  EXPECT_EQ(nobody->ended->error_code, "model_not_found");
 }
 
 TEST_F(LoopTest, AFollowUpFindsItsBeginningInTheCache) {

@@ -24,10 +24,11 @@ std::string memory_json(const MemoryStatus& status) {
   }
   return fmt::format(
       R"({{"object":"memory","devices":[{{"name":{},"total":{},"budget":{},"weights":{},"kv":{},)"
-      R"("compute":{},"leases":0,"cache":{},"free":{}}}],"host":{{"saved":{}}},"models":[{}]}})",
+      R"("compute":{},"leases":0,"cache":{},"free":{}}}],)"
+      R"("host":{{"budget":{},"saved":{}}},"models":[{}]}})",
       json_quoted(status.device), status.total.count, status.budget.count, sum.weights.count,
-      sum.kv.count, sum.compute.count, sum.cache.count, status.free.count, status.host_saved.count,
-      models);
+      sum.kv.count, sum.compute.count, sum.cache.count, status.free.count, status.host_budget.count,
+      status.host_saved.count, models);
 }
 
 std::string loads_json(const std::vector<ModelStatus>& models) {

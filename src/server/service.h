@@ -39,7 +39,8 @@ struct MemoryStatus {
   };
   std::string device;
   Bytes total, budget, free;  // budget: for models.
-  Bytes host_saved;           // Sequences saved to the host's memory.
+  Bytes host_budget;          // For sequences that leave the pools.
+  Bytes host_saved;           // What of it they take.
   std::vector<Part> models;
 };
 

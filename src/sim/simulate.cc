@@ -31,6 +31,7 @@ class World {
 
   Simulation run() {
     events_.emplace_back(sched::ModelReady{ModelId{0}, DeviceId{0}, device_.limits, device_.cost});
+    events_.emplace_back(sched::HostMemory{DeviceId{0}, device_.host});
     for (std::uint32_t m = 0; m < workload_.weights.size(); ++m)
       events_.emplace_back(sched::MemberChanged{MemberId{m}, {.weight = workload_.weights[m]}});
     for (;;) {
@@ -132,6 +133,21 @@ class World {
   }
 
   void act(const sched::OpenSequence& a) { cells_[a.job.value] = a.from_tokens; }
+  void act(const sched::RestoreState& a) {
+    copying_ += copy_time(a.end - cells_[a.job.value]);
+    cells_[a.job.value] = a.end;
+  }
+  void act(const sched::SaveState& a) {
+    const Duration took = copy_time(a.tokens);
+    copying_ += took;
+    ++result_.saves;
+    const Bytes bytes{device_.limits.kv_per_token.count * a.tokens};
+    events_.emplace_back(sched::StateSaved{a.device, a.state, bytes, took});
+  }
+  void act(const sched::ForgetState& /*a*/) {}
+  [[nodiscard]] Duration copy_time(std::uint32_t tokens) const {
+    return Duration(device_.limits.kv_per_token.count * tokens / device_.copy_bytes_per_ns);
+  }
   void act(const sched::RunStep& a) {
     Run run;
     run.id = a.run;
@@ -141,7 +157,8 @@ class World {
     }
     run.items.assign(decision_.items.begin() + a.first,
                      decision_.items.begin() + a.first + a.count);
-    const Duration begins = runs_.empty() ? now_ : runs_.back().ends;
+    const Duration begins = (runs_.empty() ? now_ : runs_.back().ends) + copying_;
+    copying_ = {};
     sched::StepShape shape;
     const Scheduler::PoolUse pool = scheduler_.pool(ModelId{0});
     shape.span = pool.tokens - pool.free;
@@ -172,6 +189,7 @@ class World {
   bool check_, estimates_;
   Simulation result_;
   Duration now_{};
+  Duration copying_{};  // Before the next step.
   std::size_t next_ = 0;
   std::deque<Run> runs_;
   std::vector<std::vector<sched::StepItem>> spare_;

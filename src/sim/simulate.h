@@ -23,6 +23,8 @@ struct SimulatedDevice {
   // How the server that was measured on it put steps together: for the policies that model such
   // servers (fifo, orca, vtc). The others bring their own.
   sched::Batching batching{};
+  Bytes host{};                        // For what leaves the pool; 0 = nothing is saved.
+  std::int64_t copy_bytes_per_ns = 8;  // To the host and back.
   Duration slice = std::chrono::milliseconds(100);  // Policy lares; more where steps are long.
   Duration slice_alone = std::chrono::milliseconds(100);
 };
@@ -60,7 +62,7 @@ struct Simulation {
   Duration length{};            // To the end of the last job.
   Duration busy{};              // Of the device.
   Duration longest_step{};
-  std::uint64_t steps = 0, events = 0;
+  std::uint64_t steps = 0, events = 0, saves = 0;
 };
 
 struct SimulateOptions {

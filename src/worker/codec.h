@@ -95,6 +95,21 @@ void fields(Archive& a, Open& open) {
 }
 
 template <class Archive>
+void fields(Archive& a, Save& save) {
+  archive_all(a, save.model, save.seq, save.state, save.from, save.tokens);
+}
+
+template <class Archive>
+void fields(Archive& a, Restore& restore) {
+  archive_all(a, restore.model, restore.seq, restore.state, restore.end);
+}
+
+template <class Archive>
+void fields(Archive& a, Saved& saved) {
+  archive_all(a, saved.model, saved.state, saved.bytes, saved.took);
+}
+
+template <class Archive>
 void fields(Archive& a, RunItem& item) {
   archive_all(a, item.seq, item.tokens);
 }

@@ -155,17 +155,22 @@ class DeviceWorker {
   }
 
   void handle(Save& m) {
-    if (loader_.loading(m.model)) return refuse("save", m.model, m.seq, still_loading(m.model));
-    Result<Bytes> bytes = engine_.save(m.model, m.seq);
-    if (!bytes) return refuse("save", m.model, m.seq, std::move(bytes.error()));
-    answer(SaveDone{m.model, m.seq, *bytes});
+    const ModelId model = m.save.model;
+    Result<engine::Saved> saved =
+        loader_.loading(model) ? tl::unexpected(still_loading(model)) : engine_.save(m.save);
+    if (!saved) return answer(SaveFailed{model, m.save.state, std::move(saved.error())});
+    answer(SaveDone{*saved});
   }
 
   void handle(Restore& m) {
-    if (loader_.loading(m.model)) return refuse("restore", m.model, m.seq, still_loading(m.model));
-    if (Result<> done = engine_.restore(m.model, m.seq); !done) {
-      refuse("restore", m.model, m.seq, std::move(done.error()));
-    }
+    const ModelId model = m.restore.model;
+    Result<> done =
+        loader_.loading(model) ? tl::unexpected(still_loading(model)) : engine_.restore(m.restore);
+    if (!done) answer(RestoreFailed{model, m.restore.seq, std::move(done.error())});
+  }
+
+  void handle(Forget& m) {
+    if (!loader_.loading(m.model)) engine_.forget(m.model, m.state);
   }
 
   void handle(Drop& m) {

@@ -34,11 +34,15 @@ void fields(A& a, Run& m) {
 }
 template <class A>
 void fields(A& a, Save& m) {
-  archive_all(a, m.model, m.seq);
+  a(m.save);
 }
 template <class A>
 void fields(A& a, Restore& m) {
-  archive_all(a, m.model, m.seq);
+  a(m.restore);
+}
+template <class A>
+void fields(A& a, Forget& m) {
+  archive_all(a, m.model, m.state);
 }
 template <class A>
 void fields(A& a, Drop& m) {
@@ -84,7 +88,15 @@ void fields(A& a, OpenFailed& m) {
 }
 template <class A>
 void fields(A& a, SaveDone& m) {
-  archive_all(a, m.model, m.seq, m.bytes);
+  a(m.saved);
+}
+template <class A>
+void fields(A& a, RestoreFailed& m) {
+  archive_all(a, m.model, m.seq, m.error);
+}
+template <class A>
+void fields(A& a, SaveFailed& m) {
+  archive_all(a, m.model, m.state, m.error);
 }
 template <class A>
 void fields(A& a, VerbFailed& m) {
@@ -133,11 +145,12 @@ constexpr std::size_t kTypes = std::variant_size_v<Message>;
 
 // In the order of the variant.
 constexpr std::array<std::string_view, kTypes> kNames{
-    "Hello",          "Load",       "Unload",      "Open",           "Run",        "Save",
-    "Restore",        "Drop",       "LeaseTensor", "ReleaseTensor",  "Cancel",     "AskMemory",
-    "SetThreads",     "LoadDone",   "LoadFailed",  "RunDone",        "RunFailed",  "OpenFailed",
-    "SaveDone",       "VerbFailed", "Memory",      "LoadVocabulary", "RenderChat", "Tokenize",
-    "VocabularyDone", "TextDone",   "TextFailed",  "ParseChat",      "ChatParsed"};
+    "Hello",          "Load",       "Unload",     "Open",           "Run",           "Save",
+    "Restore",        "Forget",     "Drop",       "LeaseTensor",    "ReleaseTensor", "Cancel",
+    "AskMemory",      "SetThreads", "LoadDone",   "LoadFailed",     "RunDone",       "RunFailed",
+    "OpenFailed",     "SaveDone",   "SaveFailed", "RestoreFailed",  "VerbFailed",    "Memory",
+    "LoadVocabulary", "RenderChat", "Tokenize",   "VocabularyDone", "TextDone",      "TextFailed",
+    "ParseChat",      "ChatParsed"};
 
 template <std::size_t Index>
 Message decode_as(ArchiveReader& in) {

@@ -23,7 +23,7 @@
 
 namespace lares::worker {
 
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 inline constexpr std::uint32_t kFrameMax = 64U << 20U;  // Bytes; a 256k vocabulary takes 3 MiB.
 
 // One message a line.
@@ -34,8 +34,9 @@ struct Load { engine::LoadSpec spec; };
 struct Unload { ModelId model; };  // Also to a text worker.
 struct Open { engine::Open open; };
 struct Run { engine::Run run; };
-struct Save { ModelId model; SeqId seq; };
-struct Restore { ModelId model; SeqId seq; };
+struct Save { engine::Save save; };  // Answered by SaveDone or SaveFailed.
+struct Restore { engine::Restore restore; };  // Answered by RestoreFailed, if it fails.
+struct Forget { ModelId model; StateId state; };
 struct Drop { ModelId model; SeqId seq; };
 struct LeaseTensor { engine::Lease lease; };
 struct ReleaseTensor { std::uint64_t handle = 0; };
@@ -50,7 +51,9 @@ struct LoadFailed { ModelId model; Error error; };
 struct RunDone { engine::Ran ran; };
 struct RunFailed { engine::RunFailed failed; };
 struct OpenFailed { ModelId model; SeqId seq; Error error; };
-struct SaveDone { ModelId model; SeqId seq; Bytes bytes; };
+struct SaveDone { engine::Saved saved; };
+struct RestoreFailed { ModelId model; SeqId seq; Error error; };
+struct SaveFailed { ModelId model; StateId state; Error error; };
 struct VerbFailed { std::string verb; ModelId model; SeqId seq; Error error; };
 struct Memory { engine::MemoryReport report; };
 
@@ -67,11 +70,11 @@ struct ChatParsed { std::uint64_t request = 0; std::uint32_t choice = 0; text::P
 struct TextFailed { std::uint64_t request = 0; ModelId model; Error error; };  // 0: LoadVocabulary.
 // clang-format on
 
-using Message =
-    std::variant<Hello, Load, Unload, Open, Run, Save, Restore, Drop, LeaseTensor, ReleaseTensor,
-                 Cancel, AskMemory, SetThreads, LoadDone, LoadFailed, RunDone, RunFailed,
-                 OpenFailed, SaveDone, VerbFailed, Memory, LoadVocabulary, RenderChat, Tokenize,
-                 VocabularyDone, TextDone, TextFailed, ParseChat, ChatParsed>;
+using Message = std::variant<Hello, Load, Unload, Open, Run, Save, Restore, Forget, Drop,
+                             LeaseTensor, ReleaseTensor, Cancel, AskMemory, SetThreads, LoadDone,
+                             LoadFailed, RunDone, RunFailed, OpenFailed, SaveDone, SaveFailed,
+                             RestoreFailed, VerbFailed, Memory, LoadVocabulary, RenderChat,
+                             Tokenize, VocabularyDone, TextDone, TextFailed, ParseChat, ChatParsed>;
 
 // Appends one whole frame to `out`.
 void encode(const Message& message, std::string& out);

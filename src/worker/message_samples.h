@@ -57,7 +57,11 @@ inline std::vector<Message> sample_device_messages() {
   const SeqId seq{5};
   engine::Open again{model,    seq, {1, 2, 3, -4},     2,
                      SeqId{7}, 1,   sample_sampling(), sample_constraint()};
-  engine::Open fresh{model, seq, {9}, 1, std::nullopt, 0, {}, {}};
+  engine::Open fresh;
+  fresh.model = model;
+  fresh.seq = seq;
+  fresh.tokens = {9};
+  fresh.prompt_tokens = 1;
   engine::ItemResult item;
   item.seq = seq;
   item.state = engine::ItemState::Ended;
@@ -82,8 +86,9 @@ inline std::vector<Message> sample_device_messages() {
           Open{fresh},
           Run{{RunId{8}, model, {{seq, 32}, {SeqId{6}, 1}}, Duration{50}}},
           Run{},
-          Save{model, seq},
-          Restore{model, seq},
+          Save{{.model = model, .seq = seq, .state = StateId{5}, .from = 16, .tokens = 40}},
+          Restore{{.model = model, .seq = seq, .state = StateId{5}, .end = 56}},
+          Forget{model, StateId{5}},
           Drop{model, seq},
           LeaseTensor{{11, Bytes{22}}},
           ReleaseTensor{11},
@@ -95,8 +100,10 @@ inline std::vector<Message> sample_device_messages() {
           RunDone{ran},
           RunFailed{{RunId{8}, model, error}},
           OpenFailed{model, seq, error},
-          SaveDone{model, seq, Bytes{33}},
-          VerbFailed{"restore", model, seq, error},
+          SaveDone{{.model = model, .state = StateId{5}, .bytes = Bytes{33}, .took = Duration(7)}},
+          SaveFailed{model, StateId{5}, error},
+          RestoreFailed{model, seq, error},
+          VerbFailed{"release", model, seq, error},
           Memory{report}};
 }
 

@@ -23,9 +23,10 @@ void Cells::take(SeqId seq) {
   span_ = std::max(span_, head_);
 }
 
-void Cells::share(SeqId from, SeqId to, std::uint32_t tokens) {
+void Cells::share(SeqId from, SeqId to, std::uint32_t tokens, std::uint32_t first) {
   const std::vector<std::uint32_t>& source = sequences_[from.value];
-  for (std::size_t i = 0; i < std::min<std::size_t>(tokens, source.size()); ++i) {
+  const auto end = std::min<std::size_t>(std::size_t{first} + tokens, source.size());
+  for (std::size_t i = first; i < end; ++i) {
     ++counts_[source[i]];
     sequences_[to.value].push_back(source[i]);
   }

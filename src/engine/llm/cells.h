@@ -26,8 +26,8 @@ class Cells {
   // Called for each token of a batch in its order, after `begin` with the number of them.
   void begin(std::uint32_t tokens);
   void take(SeqId seq);
-  // The first `tokens` cells of `from` are shared with `to`, which holds none.
-  void share(SeqId from, SeqId to, std::uint32_t tokens);
+  // `to` comes to hold `tokens` cells of `from`, too, those from the `first` on.
+  void share(SeqId from, SeqId to, std::uint32_t tokens, std::uint32_t first = 0);
   void drop(SeqId seq);
 
   [[nodiscard]] std::uint32_t used() const { return used_; }

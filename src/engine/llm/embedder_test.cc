@@ -125,7 +125,7 @@ TEST_F(EmbedderTest, SharesItsWeightsWithTheChat) {
   ASSERT_TRUE(engine_->run(run));
   ASSERT_TRUE(engine_->unload(ModelId{4}));
   EXPECT_EQ(embed(tokens(40), 40), before);
-  EXPECT_EQ(engine_->save(kModel, SeqId{0}).error().code, Code::Unsupported);
+  EXPECT_EQ(engine_->save({kModel, SeqId{0}, StateId{1}, 0, 1}).error().code, Code::Unsupported);
 }
 
 TEST_F(EmbedderTest, AnotherFileAtTheSamePathIsAnotherModel) {

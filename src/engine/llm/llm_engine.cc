@@ -13,7 +13,8 @@
 namespace lares::llm {
 namespace {
 
-constexpr std::uint32_t kSequencesMax = 256;  // llama.cpp's LLAMA_MAX_SEQ.
+// llama.cpp's LLAMA_MAX_SEQ, less the one that states are copied through.
+constexpr std::uint32_t kSequencesMax = 255;
 
 Instant clock_now() {
   return Instant(std::chrono::steady_clock::now().time_since_epoch());
@@ -140,12 +141,19 @@ Result<engine::Ran> LlmEngine::run(const engine::Run& run) {
   return model->embedder ? model->embedder->run(run, threads) : model->text->run(run, threads);
 }
 
-Result<Bytes> LlmEngine::save(ModelId model, SeqId seq) {
-  return TRY(find(model))->save(seq);
+Result<engine::Saved> LlmEngine::save(const engine::Save& save) {
+  const Instant begin = clock_now();
+  engine::Saved saved = TRY(TRY(find(save.model))->save(save));
+  saved.took = clock_now() - begin;
+  return saved;
 }
 
-Result<> LlmEngine::restore(ModelId model, SeqId seq) {
-  return TRY(find(model))->restore(seq);
+Result<> LlmEngine::restore(const engine::Restore& restore) {
+  return TRY(find(restore.model))->restore(restore);
+}
+
+void LlmEngine::forget(ModelId model, StateId state) {
+  if (const Result<Model*> found = find(model)) (*found)->forget(state);
 }
 
 void LlmEngine::drop(ModelId model, SeqId seq) {

@@ -36,8 +36,9 @@ class LlmEngine : public engine::Engine {
   Result<> unload(ModelId model) override;
   Result<> open(const engine::Open& open) override;
   Result<engine::Ran> run(const engine::Run& run) override;
-  Result<Bytes> save(ModelId model, SeqId seq) override;
-  Result<> restore(ModelId model, SeqId seq) override;
+  Result<engine::Saved> save(const engine::Save& save) override;
+  Result<> restore(const engine::Restore& restore) override;
+  void forget(ModelId model, StateId state) override;
   void drop(ModelId model, SeqId seq) override;
   Result<> lease(const engine::Lease& lease) override;
   Result<> release(std::uint64_t handle) override;

@@ -89,14 +89,27 @@ class LlmEngineTest : public testing::Test {
 
   void open(std::uint32_t seq, const std::vector<std::int32_t>& tokens,
             const engine::Sampling& sampling = greedy()) {
-    Open open;
-    open.model = kModel;
-    open.seq = SeqId{seq};
-    open.tokens = tokens;
-    open.prompt_tokens = static_cast<std::uint32_t>(tokens.size());
+    Open open = open_of(seq, tokens);
     open.sampling = sampling;
     const auto done = engine_->open(open);
     ASSERT_TRUE(done) << done.error().message;
+  }
+
+  static Open open_of(std::uint32_t seq, const std::vector<std::int32_t>& prompt) {
+    Open open;
+    open.model = kModel;
+    open.seq = SeqId{seq};
+    open.tokens = prompt;
+    open.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
+    open.sampling = greedy();
+    return open;
+  }
+
+  static Open open_again(std::uint32_t seq, const std::vector<std::int32_t>& prompt,
+                         const std::vector<ItemResult>& made) {
+    Open open = open_of(seq, prompt);
+    for (const ItemResult& item : made) open.tokens.push_back(item.token);
+    return open;
   }
 
   Result<Ran> run(std::vector<RunItem> items) {
@@ -248,14 +261,9 @@ TEST_F(LlmEngineTest, SharedPrefixEqualsComputingItAgain) {
   const auto prompt = chat("What is the capital of Spain?");
   open(0, prompt);
   const auto whole = generate(0, 20);
-  Open share;
-  share.model = kModel;
-  share.seq = SeqId{1};
-  share.tokens = prompt;
-  share.prompt_tokens = static_cast<std::uint32_t>(prompt.size());
+  Open share = open_of(1, prompt);
   share.from = SeqId{0};
   share.from_tokens = static_cast<std::uint32_t>(prompt.size()) - 1;
-  share.sampling = greedy();
   ASSERT_TRUE(engine_->open(share));
   engine_->drop(kModel, SeqId{0});  // The shared cells must survive their first owner.
   const auto ran = run({{SeqId{1}, 512}});
@@ -269,10 +277,7 @@ TEST_F(LlmEngineTest, SharedPrefixEqualsComputingItAgain) {
 TEST_F(LlmEngineTest, SharingIsChecked) {
   const auto prompt = chat("What is the capital of Spain?");
   open(0, prompt);
-  Open share;
-  share.model = kModel;
-  share.seq = SeqId{1};
-  share.tokens = prompt;
+  Open share = open_of(1, prompt);
   share.from = SeqId{0};
   share.from_tokens = 4;
   EXPECT_EQ(engine_->open(share).error().code, Code::Invalid);  // Not computed yet.
@@ -293,20 +298,83 @@ TEST_F(LlmEngineTest, SavedAndRestoredItGoesOn) {
   const auto whole = generate(0, 30);
   open(1, prompt);
   auto made = generate(1, 10);
-  const auto saved = engine_->save(kModel, SeqId{1});
+  const auto computed = static_cast<std::uint32_t>(prompt.size()) + 9;
+  const engine::Save all{kModel, SeqId{1}, StateId{7}, 0, computed};
+  const auto saved = engine_->save(all);
   ASSERT_TRUE(saved) << saved.error().message;
-  EXPECT_GT(saved->count, 0);
-  EXPECT_EQ(engine_->memory().host_saved.count, saved->count);
-  EXPECT_EQ(run({{SeqId{1}, 1}})->items[0].state, ItemState::Skipped);
-  EXPECT_EQ(engine_->save(kModel, SeqId{1}).error().code, Code::Conflict);
+  EXPECT_GT(saved->bytes.count, computed * loaded_.info.kv_per_token.count - 1);
+  EXPECT_EQ(engine_->memory().host_saved.count, saved->bytes.count);
+  EXPECT_EQ(engine_->save(all).error().code, Code::Conflict);
+  engine_->drop(kModel, SeqId{1});
   open(2, chat("Somebody else uses the cells meanwhile."));
   generate(2, 5);
-  const auto restored = engine_->restore(kModel, SeqId{1});
+  ASSERT_TRUE(engine_->open(open_again(1, prompt, made)));
+  const engine::Restore back{kModel, SeqId{1}, StateId{7}, computed};
+  const auto restored = engine_->restore(back);
   ASSERT_TRUE(restored) << restored.error().message;
+  const auto next = run({{SeqId{1}, 512}});
+  EXPECT_EQ(next->items[0].tokens, 1U);  // All others came back.
+  made.push_back(next->items[0]);
+  engine_->forget(kModel, StateId{7});
+  engine_->forget(kModel, StateId{7});
   EXPECT_EQ(engine_->memory().host_saved.count, 0);
-  EXPECT_EQ(engine_->restore(kModel, SeqId{1}).error().code, Code::NotFound);
-  for (const ItemResult& item : generate(1, 20)) made.push_back(item);
+  for (const ItemResult& item : generate(1, 19)) made.push_back(item);
   expect_same_text(whole, made);
+  EXPECT_EQ(engine_->restore(back).error().code, Code::NotFound);
+}
+
+// Only what is not shared is copied; it comes back behind what is shared still, byte for byte.
+TEST_F(LlmEngineTest, TheTailOfASequenceIsSavedAlone) {
+  const auto prompt = chat("Tell me a bedtime story.");
+  constexpr std::uint32_t kFront = 8;
+  const auto length = static_cast<std::uint32_t>(prompt.size());
+  open(0, prompt);
+  const auto whole = generate(0, 30);
+  Open share = open_of(1, prompt);
+  share.from = SeqId{0};
+  share.from_tokens = kFront;
+  ASSERT_TRUE(engine_->open(share));
+  auto made = generate(1, 10);
+  const std::uint32_t computed = length + 9;
+  const auto tail = engine_->save({kModel, SeqId{1}, StateId{1}, kFront, computed - kFront});
+  ASSERT_TRUE(tail) << tail.error().message;
+  const auto before = engine_->save({kModel, SeqId{1}, StateId{2}, 0, computed});
+  ASSERT_TRUE(before);
+  EXPECT_LT(tail->bytes.count, before->bytes.count);
+  engine_->drop(kModel, SeqId{1});
+
+  Open again = open_again(1, prompt, made);
+  again.from = SeqId{0};
+  again.from_tokens = kFront;
+  ASSERT_TRUE(engine_->open(again));
+  const auto restored = engine_->restore({kModel, SeqId{1}, StateId{1}, computed});
+  ASSERT_TRUE(restored) << restored.error().message;
+  const std::uint32_t shared_once = engine_->memory().models.at(0).used_tokens;
+  EXPECT_EQ(shared_once, length + 29 + computed);
+  // A part of a state does, too.
+  Open part = again;
+  part.seq = SeqId{2};
+  ASSERT_TRUE(engine_->open(part));
+  ASSERT_TRUE(engine_->restore({kModel, SeqId{2}, StateId{1}, computed - 5}));
+  EXPECT_EQ(run({{SeqId{2}, 512}})->items[0].tokens, 6U);
+  const auto next = run({{SeqId{1}, 512}});
+  EXPECT_EQ(next->items[0].tokens, 1U);
+  made.push_back(next->items[0]);
+  for (const ItemResult& item : generate(1, 19)) made.push_back(item);
+  expect_same_text(whole, made);
+
+  again.seq = SeqId{3};
+  again.from_tokens = kFront - 1;
+  ASSERT_TRUE(engine_->open(again));
+  const engine::Restore elsewhere{kModel, SeqId{3}, StateId{1}, computed};
+  EXPECT_EQ(engine_->restore(elsewhere).error().code, Code::Invalid);  // It begins elsewhere.
+  engine_->drop(kModel, SeqId{3});
+  again.from_tokens = kFront;
+  again.tokens[kFront + 4] += 1;
+  ASSERT_TRUE(engine_->open(again));
+  EXPECT_EQ(engine_->restore(elsewhere).error().code, Code::Invalid);  // Other tokens.
+  EXPECT_EQ(engine_->save({kModel, SeqId{0}, StateId{9}, 0, 5000}).error().code, Code::Invalid);
+  EXPECT_EQ(engine_->save({kModel, SeqId{9}, StateId{9}, 0, 5}).error().code, Code::NotFound);
 }
 
 TEST_F(LlmEngineTest, EndedDroppedAndUnknownSequencesAreSkipped) {
@@ -435,9 +503,9 @@ TEST_F(LlmEngineTest, LoadAndUnload) {
   spec.model = ModelId{8};
   spec.sequences = 0;
   EXPECT_EQ(engine_->load(spec).error().code, Code::Invalid);
-  spec.sequences = 257;
-  EXPECT_EQ(engine_->load(spec).error().code, Code::Invalid);
   spec.sequences = 256;
+  EXPECT_EQ(engine_->load(spec).error().code, Code::Invalid);
+  spec.sequences = 255;
   spec.pool_tokens = 4'000'000'000;
   EXPECT_EQ(engine_->load(spec).error().code, Code::TooLarge);
   spec.pool_tokens = 0;
@@ -447,12 +515,12 @@ TEST_F(LlmEngineTest, LoadAndUnload) {
   EXPECT_LE(loaded->pool_tokens, 32768U);
   Open last;
   last.model = ModelId{8};
-  last.seq = SeqId{255};
+  last.seq = SeqId{254};
   last.tokens = {5, 6, 7};
   ASSERT_TRUE(engine_->open(last));
   engine::Run run;
   run.model = ModelId{8};
-  run.items = {{SeqId{255}, 3}};
+  run.items = {{SeqId{254}, 3}};
   EXPECT_TRUE(engine_->run(run));
   EXPECT_EQ(engine_->memory().models.size(), 2U);
   ASSERT_TRUE(engine_->unload(ModelId{8}));

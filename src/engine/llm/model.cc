@@ -60,8 +60,7 @@ Result<> Model::check_open(const engine::Open& open) const {
   if (!loaded_.info.can.cut_anywhere) {
     return fail(Code::Unsupported, "this model's memory cannot be shared at a position");
   }
-  if (open.from->value >= sequences_.size() || !sequences_[open.from->value].open ||
-      sequences_[open.from->value].saved) {
+  if (open.from->value >= sequences_.size() || !sequences_[open.from->value].open) {
     return fail(Code::NotFound,
                 fmt::format("sequence {} holds nothing to share", open.from->value));
   }
@@ -270,52 +269,6 @@ Result<engine::Ran> Model::run(const engine::Run& run, std::uint32_t threads) {
   return ran;
 }
 
-Result<Bytes> Model::save(SeqId seq) {
-  Sequence* sequence = find(seq);
-  if (sequence == nullptr) {
-    return fail(Code::NotFound, fmt::format("sequence {} is not open", seq.value));
-  }
-  if (sequence->saved) {
-    return fail(Code::Conflict, fmt::format("sequence {} is saved already", seq.value));
-  }
-  if (sequence->computed > 0) {
-    sequence->state.resize(llama_state_seq_get_size(context_.get(), native(seq)));
-    const std::size_t written = llama_state_seq_get_data(context_.get(), sequence->state.data(),
-                                                         sequence->state.size(), native(seq));
-    if (written == 0) {
-      sequence->state = {};
-      return fail(Code::Io, fmt::format("the state of sequence {} could not be read", seq.value));
-    }
-    sequence->state.resize(written);
-    llama_memory_seq_rm(llama_get_memory(context_.get()), native(seq), -1, -1);
-    cells_.drop(seq);
-  }
-  sequence->saved = true;
-  return Bytes{static_cast<std::int64_t>(sequence->state.size())};
-}
-
-Result<> Model::restore(SeqId seq) {
-  Sequence* sequence = find(seq);
-  if (sequence == nullptr || !sequence->saved) {
-    return fail(Code::NotFound, fmt::format("sequence {} is not saved", seq.value));
-  }
-  if (sequence->computed > 0) {
-    const std::size_t read = llama_state_seq_set_data(context_.get(), sequence->state.data(),
-                                                      sequence->state.size(), native(seq));
-    if (read == 0) {
-      llama_memory_seq_rm(llama_get_memory(context_.get()), native(seq), -1, -1);
-      return fail(Code::Busy,
-                  fmt::format("no room to bring {} tokens back: {} of {} cells are in use",
-                              sequence->computed, cells_.used(), loaded_.pool_tokens));
-    }
-    cells_.begin(sequence->computed);
-    for (std::uint32_t i = 0; i < sequence->computed; ++i) cells_.take(seq);
-  }
-  sequence->state = {};
-  sequence->saved = false;
-  return {};
-}
-
 void Model::drop(SeqId seq) {
   if (find(seq) == nullptr) return;
   llama_memory_seq_rm(llama_get_memory(context_.get()), native(seq), -1, -1);
@@ -333,17 +286,9 @@ engine::MemoryUse Model::memory() const {
   for (const Sequence& sequence : sequences_) {
     if (!sequence.open) continue;
     ++use.sequences_open;
-    if (!sequence.saved) use.used_tokens += sequence.computed;
+    use.used_tokens += sequence.computed;
   }
   return use;
-}
-
-Bytes Model::host_saved() const {
-  Bytes total;
-  for (const Sequence& sequence : sequences_) {
-    total += Bytes{static_cast<std::int64_t>(sequence.state.size())};
-  }
-  return total;
 }
 
 }  // namespace lares::llm

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <llama-cpp.h>
@@ -48,8 +49,9 @@ class Model {
   [[nodiscard]] const engine::Loaded& loaded() const { return loaded_; }
   Result<> open(const engine::Open& open);
   Result<engine::Ran> run(const engine::Run& run, std::uint32_t threads);
-  Result<Bytes> save(SeqId seq);
-  Result<> restore(SeqId seq);
+  Result<engine::Saved> save(const engine::Save& save);
+  Result<> restore(const engine::Restore& restore);
+  void forget(StateId state) { states_.erase(state); }
   void drop(SeqId seq);
   [[nodiscard]] engine::MemoryUse memory() const;
   [[nodiscard]] Bytes host_saved() const;
@@ -60,6 +62,12 @@ class Model {
   struct Part {
     std::uint32_t tokens = 0;  // 0: skipped.
     std::int32_t row = -1;     // Batch index of the token whose row is sampled.
+  };
+  // What the cache held for the tokens from `from` on.
+  struct State {
+    std::vector<std::int32_t> tokens;  // All up to the end of it.
+    std::uint32_t from = 0;
+    std::vector<std::uint8_t> bytes;  // As the library writes it.
   };
   struct FreeBatch {
     void operator()(llama_batch* batch) const;
@@ -78,6 +86,7 @@ class Model {
   void sample(const engine::Run& run, engine::Ran& ran);
   void sample_row(std::int32_t row, Sequence& sequence, engine::ItemResult& result);
   Sequence* find(SeqId seq);
+  [[nodiscard]] SeqId scratch() const { return SeqId{loaded_.sequences}; }
 
   // Declared in the order in which they depend on each other: freed in the reverse one.
   std::shared_ptr<llama_model> model_;
@@ -91,6 +100,7 @@ class Model {
   std::vector<std::int32_t> end_tokens_;
   std::unique_ptr<TokenIndex> tokens_;  // Once a grammar needs it.
   std::vector<Sequence> sequences_;     // By SeqId.
+  std::unordered_map<StateId, State> states_;
   Cells cells_;
   Sampler sampler_;
   std::vector<Part> parts_;   // By item of the run at hand.

@@ -77,9 +77,9 @@ Result<> Model::make_context(const engine::LoadSpec& spec) {
   params.n_ctx = pool;
   params.n_batch = spec.batch_tokens != 0 ? spec.batch_tokens : kBatchTokens;
   params.n_ubatch = params.n_batch;
-  params.n_seq_max = spec.sequences;
+  params.n_seq_max = spec.sequences + 1;  // See scratch().
   // llama.cpp asserts room for one output of every sequence, however many a run may ask for.
-  params.n_outputs_max = std::max(spec.outputs, spec.sequences);
+  params.n_outputs_max = std::max(spec.outputs, params.n_seq_max);
   params.kv_unified = true;
   params.no_perf = true;
   params.n_threads = 1;
@@ -111,7 +111,7 @@ Result<> Model::make_context(const engine::LoadSpec& spec) {
   end_tokens_ = end_tokens_of(llama_model_get_vocab(model_.get()));
   sequences_.resize(spec.sequences);
   in_run_.resize(spec.sequences);
-  cells_ = Cells(loaded_.pool_tokens, spec.sequences);
+  cells_ = Cells(loaded_.pool_tokens, spec.sequences + 1);
   log_info("model loaded", {{"path", spec.path},
                             {"pool_tokens", loaded_.pool_tokens},
                             {"chosen", spec.pool_tokens == 0 ? "by free memory" : "by request"},

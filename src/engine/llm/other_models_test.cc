@@ -77,12 +77,21 @@ class OtherModels : public testing::Test {
 
     ASSERT_TRUE(open(2, prompt(50)));
     auto made = generate(2, 5, 64);
-    ASSERT_TRUE(engine_->save({}, SeqId{2}));
+    const engine::Save save{{}, SeqId{2}, StateId{1}, 0, 54};
+    ASSERT_TRUE(engine_->save(save));
+    engine_->drop({}, SeqId{2});
     ASSERT_TRUE(open(3, prompt(33)));
     generate(3, 3, 64);
-    const auto restored = engine_->restore({}, SeqId{2});
+    auto known = prompt(50);
+    known.insert(known.end(), made.begin(), made.end());
+    ASSERT_TRUE(open(2, known));
+    const auto restored = engine_->restore({{}, SeqId{2}, StateId{1}, 54});
     ASSERT_TRUE(restored) << restored.error().message;
-    for (const auto token : generate(2, 15, 64)) made.push_back(token);
+    const auto ran = engine_->run({.run = RunId{1}, .model = {}, .items = {{SeqId{2}, 64}}});
+    ASSERT_TRUE(ran);
+    EXPECT_EQ(ran->items[0].tokens, 1U);  // The others came from the state.
+    made.push_back(ran->items[0].token);
+    for (const auto token : generate(2, 14, 64)) made.push_back(token);
     EXPECT_EQ(made, whole);
 
     engine_->drop({}, SeqId{0});

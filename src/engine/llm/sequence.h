@@ -16,15 +16,13 @@ namespace lares::llm {
 struct Sequence {
   bool open = false;
   bool ended = false;  // An end-of-generation token was sampled.
-  bool saved = false;  // Its state is in `state`, not in the cache.
   std::vector<std::int32_t> tokens;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t computed = 0;
   engine::Sampling sampling;
   std::unique_ptr<Grammar> grammar;  // Nothing: anything goes.
-  std::vector<std::uint8_t> state;
 
-  [[nodiscard]] bool can_run() const { return open && !ended && !saved; }
+  [[nodiscard]] bool can_run() const { return open && !ended; }
 
   // How many of `wanted` tokens can be computed, with `context` the most that a sequence may hold.
   [[nodiscard]] std::uint32_t step(std::uint32_t wanted, std::uint32_t context) const {
