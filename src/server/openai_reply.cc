@@ -237,6 +237,18 @@ StreamReply::Choice& StreamReply::choice(std::uint32_t index) {
 }
 
 void StreamReply::append(std::string& out, const TextDelta& delta) {
+  const bool says = !delta.text.empty() || !delta.reasoning.empty() || !delta.calls.empty() ||
+                    !delta.logprobs.empty();
+  if (says && delta.finish != Finish::None) {
+    TextDelta words = delta;
+    words.finish = Finish::None;
+    append_one(out, words);
+    return append_one(out, {.choice = delta.choice, .finish = delta.finish});
+  }
+  append_one(out, delta);
+}
+
+void StreamReply::append_one(std::string& out, const TextDelta& delta) {
   if (head_.form == OpenAiForm::Chat) {
     append_chat(out, delta);
   } else {

@@ -35,6 +35,7 @@ class StreamReply {
   explicit StreamReply(const ReplyHead& head);
 
   // Appends the event, and before a choice's first one the event that names the role.
+  // Why it ended comes in a piece of its own, as from OpenAI, whatever came with it.
   void append(std::string& out, const TextDelta& delta);
   // Appends the usage, if it was asked for, and the end mark.
   void append_end(std::string& out, const Usage& usage) const;
@@ -47,6 +48,7 @@ class StreamReply {
     std::uint64_t characters = 0;
   };
   Choice& choice(std::uint32_t index);
+  void append_one(std::string& out, const TextDelta& delta);
   void append_chat(std::string& out, const TextDelta& delta);
   void append_completion(std::string& out, const TextDelta& delta);
 

@@ -65,7 +65,9 @@ TEST(OpenAiReply, CompletionStreamWithUsageAndTwoChoices) {
       out,
       R"(data: {"id":"cmpl-12","object":"text_completion","created":1700000000,"model":"starter-chat","system_fingerprint":"lares-1","choices":[{"index":1,"text":"a","logprobs":null,"finish_reason":null}],"usage":null}
 
-data: {"id":"cmpl-12","object":"text_completion","created":1700000000,"model":"starter-chat","system_fingerprint":"lares-1","choices":[{"index":0,"text":"b","logprobs":null,"finish_reason":"length"}],"usage":null}
+data: {"id":"cmpl-12","object":"text_completion","created":1700000000,"model":"starter-chat","system_fingerprint":"lares-1","choices":[{"index":0,"text":"b","logprobs":null,"finish_reason":null}],"usage":null}
+
+data: {"id":"cmpl-12","object":"text_completion","created":1700000000,"model":"starter-chat","system_fingerprint":"lares-1","choices":[{"index":0,"text":"","logprobs":null,"finish_reason":"length"}],"usage":null}
 
 data: {"id":"cmpl-12","object":"text_completion","created":1700000000,"model":"starter-chat","system_fingerprint":"lares-1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8,"prompt_tokens_details":{"cached_tokens":2}}}
 
