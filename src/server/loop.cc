@@ -29,17 +29,6 @@ std::int64_t unix_ms() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-std::string_view name_of(ModelState::At at) {
-  switch (at) {
-    case ModelState::At::Probing: return "probing";
-    case ModelState::At::Available: return "available";
-    case ModelState::At::Loading: return "loading";
-    case ModelState::At::Ready: return "ready";
-    case ModelState::At::Failed: return "failed";
-  }
-  return "?";
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Service>> start_loop(LoopOptions options,
@@ -369,24 +358,7 @@ void LoopCore::publish() {
   } else {
     status.reason.clear();
   }
-  if (!models_changed_) return;
-  models_changed_ = false;
-  models_snapshot_.clear();
-  for (const ModelState& model : models_) {
-    if (model.embeds || model.gone) continue;
-    // What embeds only is loaded as its twin.
-    const bool twin = model.at == ModelState::At::Available && !model.info.can.generates;
-    const ModelState& shown = twin ? models_[model.twin] : model;
-    models_snapshot_.push_back({.name = model.entry.name,
-                                .state = std::string(name_of(shown.at)),
-                                .error = shown.error,
-                                .context = model.context,
-                                .created = model.created,
-                                .loads = model.loads + models_[model.twin].loads,
-                                .unloads = model.unloads + models_[model.twin].unloads,
-                                .memory = shown.need + shown.info.weights,
-                                .info = model.info});
-  }
+  if (std::exchange(models_changed_, false)) publish_models();
 }
 
 Duration LoopCore::restart_delay(Restart& restart) {

@@ -88,6 +88,7 @@ class LoopCore final : public Service {
   void decide();
   void write_event_log();
   void publish();
+  void publish_models();
   Duration restart_delay(Restart& restart);
   void deliver_all();
   [[nodiscard]] Instant now() const;

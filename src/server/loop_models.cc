@@ -55,6 +55,38 @@ void LoopCore::on(ModelsCommand command) {
   begin_again();  // Who waited for a file that is gone is told so.
 }
 
+// REQUIRES: the snapshot's lock is held.
+void LoopCore::publish_models() {
+  models_snapshot_.clear();
+  for (const ModelState& model : models_) {
+    if (model.embeds || model.gone) continue;
+    // What embeds only is loaded as its twin.
+    const bool twin = model.at == ModelState::At::Available && !model.info.can.generates;
+    const ModelState& shown = twin ? models_[model.twin] : model;
+    models_snapshot_.push_back({.name = model.entry.name,
+                                .state = std::string(name_of(shown.at)),
+                                .error = shown.error,
+                                .context = model.context,
+                                .created = model.created,
+                                .loads = model.loads + models_[model.twin].loads,
+                                .unloads = model.unloads + models_[model.twin].unloads,
+                                .memory = shown.need + shown.info.weights,
+                                .info = model.info});
+  }
+  // An alias is shown as the best of its models.
+  for (const ModelAlias& alias : options_.aliases) {
+    for (const std::string& name : alias.models) {
+      const auto of = std::ranges::find(models_snapshot_, name, &ModelStatus::name);
+      if (of == models_snapshot_.end()) continue;
+      ModelStatus status = *of;
+      status.name = alias.name;
+      status.alias_of = alias.models;
+      models_snapshot_.push_back(std::move(status));
+      break;
+    }
+  }
+}
+
 void LoopCore::begin_again() {
   std::vector<JobId> waiting;
   for (auto& [id, request] : requests_) {

@@ -364,6 +364,12 @@ TEST_F(LoopTest, AnAliasTakesTheLoadedModelUnlessItsClassWouldRatherWait) {
   service->submit(g, best);
   ASSERT_TRUE(best->wait());
   EXPECT_EQ(best->accepted_model, "large");
+  const std::vector<ModelStatus> shown = service->models();
+  ASSERT_EQ(shown.size(), 3U);  // The alias, too, that has a model.
+  EXPECT_EQ(shown[2].name, "assistant");
+  EXPECT_EQ(shown[2].state, "ready");
+  EXPECT_EQ(loads_json(shown), R"({"object":"loads","loads":{"large":1,"small":1},"unloads":)"
+                               R"({"large":0,"small":0}})");
   g.model = "nobody";
   const auto nobody = std::make_shared<Collector>();
   service->submit(g, nobody);

@@ -34,6 +34,7 @@ std::string memory_json(const MemoryStatus& status) {
 std::string loads_json(const std::vector<ModelStatus>& models) {
   std::string loads, unloads;
   for (const ModelStatus& model : models) {
+    if (!model.alias_of.empty()) continue;
     const std::string comma = loads.empty() ? "" : ",";
     loads += fmt::format("{}{}:{}", comma, json_quoted(model.name), model.loads);
     unloads += fmt::format("{}{}:{}", comma, json_quoted(model.name), model.unloads);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -43,5 +44,17 @@ struct ModelState {
   std::uint64_t loads = 0, unloads = 0;
   std::vector<JobId> seq_owner;  // By sequence: the scheduler's job that opened it; 0 = nobody.
 };
+
+// For people.
+constexpr std::string_view name_of(ModelState::At at) {
+  switch (at) {
+    case ModelState::At::Probing: return "probing";
+    case ModelState::At::Available: return "available";
+    case ModelState::At::Loading: return "loading";
+    case ModelState::At::Ready: return "ready";
+    case ModelState::At::Failed: return "failed";
+  }
+  return "?";
+}
 
 }  // namespace lares::server

@@ -181,7 +181,7 @@ std::string ollama_running(const std::vector<ModelStatus>& models) {
   std::string out = "{\"models\":[";
   bool first = true;
   for (const ModelStatus& model : models) {
-    if (model.state != "ready") continue;
+    if (model.state != "ready" || !model.alias_of.empty()) continue;
     if (!std::exchange(first, false)) out += ',';
     append_model(out, model);
     fmt::format_to(std::back_inserter(out),

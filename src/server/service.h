@@ -27,6 +27,7 @@ struct ModelStatus {
   std::uint64_t loads = 0, unloads = 0;  // Since the server's start.
   Bytes memory{};                        // What holding it takes, a guess until it was loaded.
   engine::ModelInfo info;
+  std::vector<std::string> alias_of{};  // The models that the name stands for; empty: it is one.
 };
 
 // What the device's memory holds, in bytes. What the parts leave of `total` others use.
