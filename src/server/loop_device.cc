@@ -202,6 +202,7 @@ void LoopCore::handle(worker::LoadDone message) {
                            {"pool_tokens", model.pool_tokens},
                            {"ms", loaded.took.count() / 1000000}});
   if (!model.cost) learn_cost(model, loaded.step_times);
+  to_device(worker::AskMemory{});
   events_.emplace_back(sched::ModelReady{ModelId{index},
                                          kDevice,
                                          {.pool_tokens = loaded.pool_tokens,

@@ -15,6 +15,12 @@ Counter& restarts(Metrics& metrics, std::string_view kind) {
                          label("kind", kind));
 }
 
+Gauge& memory(Metrics& metrics, std::string_view part) {
+  return metrics.gauge("lares_memory_bytes",
+                       "Memory by what it holds, when a model last came or went or somebody asked.",
+                       label("part", part));
+}
+
 }  // namespace
 
 LoopMetrics::LoopMetrics(Metrics& metrics)
@@ -29,6 +35,12 @@ LoopMetrics::LoopMetrics(Metrics& metrics)
                                    "Sequences copied from a KV pool to the host's memory.")),
       states_restored(
           metrics.counter("lares_states_restored_total", "Sequences copied back into a KV pool.")),
+      memory_weights(memory(metrics, "weights")),
+      memory_kv(memory(metrics, "kv")),
+      memory_cache(memory(metrics, "cache")),
+      memory_compute(memory(metrics, "compute")),
+      memory_free(memory(metrics, "free")),
+      memory_host(memory(metrics, "host")),
       waiting(metrics.gauge("lares_jobs_waiting", "Jobs that wait in the scheduler.")),
       running(metrics.gauge("lares_jobs_running", "Jobs that have a sequence.")),
       step_seconds(

@@ -15,6 +15,12 @@ struct LoopMetrics {
   Counter& output_tokens;
   Counter& states_saved;
   Counter& states_restored;
+  Gauge& memory_weights;
+  Gauge& memory_kv;
+  Gauge& memory_cache;
+  Gauge& memory_compute;
+  Gauge& memory_free;
+  Gauge& memory_host;
   Gauge& waiting;
   Gauge& running;
   Histogram& step_seconds;

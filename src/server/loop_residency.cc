@@ -100,6 +100,7 @@ void LoopCore::perform(const sched::UnloadModel& action) {
   models_changed_ = true;
   std::ranges::fill(model.seq_owner, JobId{});
   to_device(worker::Unload{action.model});
+  to_device(worker::AskMemory{});
   if (model.gone && !model.embeds) to_text(worker::Unload{action.model});
   log_info("model unloaded", {{"model", model.entry.name}, {"embeddings", model.embeds}});
 }
@@ -134,6 +135,20 @@ void LoopCore::on(MemoryCommand command) {
 void LoopCore::handle(const worker::Memory& message) {
   memory_report_ = message.report;
   if (budget_.count == 0) set_budget(Bytes{memory_report_.device_free.count / 10 * 9});
+  const MemoryStatus status = memory_status();
+  MemoryStatus::Part sum;
+  for (const MemoryStatus::Part& part : status.models) {
+    sum.weights += part.weights;
+    sum.kv += part.kv;
+    sum.cache += part.cache;
+    sum.compute += part.compute;
+  }
+  metrics_.memory_weights.set(static_cast<double>(sum.weights.count));
+  metrics_.memory_kv.set(static_cast<double>(sum.kv.count));
+  metrics_.memory_cache.set(static_cast<double>(sum.cache.count));
+  metrics_.memory_compute.set(static_cast<double>(sum.compute.count));
+  metrics_.memory_free.set(static_cast<double>(status.free.count));
+  metrics_.memory_host.set(static_cast<double>(status.host_saved.count));
   answer_memory();
 }
 

@@ -28,6 +28,7 @@ class Residency(unittest.TestCase):
             assert device["total"] > device["budget"] > 0 and device["free"] > 0, device
             cls.size = device["weights"] + device["kv"] + device["compute"] + device["cache"]
             assert cls.size > MODEL.stat().st_size, device
+            assert server.metric('lares_memory_bytes{part="weights"}') == device["weights"], device
 
     @classmethod
     def tearDownClass(cls):
