@@ -27,17 +27,32 @@ bool start_sodium() {
   return started;
 }
 
+std::string letters_of(const unsigned char* bytes, std::size_t size) {
+  std::string letters(sodium_base64_encoded_len(size, sodium_base64_VARIANT_URLSAFE_NO_PADDING),
+                      '\0');
+  sodium_bin2base64(letters.data(), letters.size(), bytes, size,
+                    sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+  letters.pop_back();  // The end that C wants.
+  return letters;
+}
+
+using Hash = std::array<unsigned char, 32>;
+
+std::string hex_of(const Hash& hash) {
+  std::array<char, 2 * Hash().size() + 1> hex{};
+  sodium_bin2hex(hex.data(), hex.size(), hash.data(), hash.size());
+  return hex.data();
+}
+
 }  // namespace
 
 Result<std::string> new_key() {
   if (!start_sodium()) return fail(Code::Unavailable, "the system gives no random numbers");
   std::array<unsigned char, kSecretBytes> secret{};
   randombytes_buf(secret.data(), secret.size());
-  std::array<char, kSecretLetters + 1> letters{};
-  sodium_bin2base64(letters.data(), letters.size(), secret.data(), secret.size(),
-                    sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+  std::string key = std::string(kPrefix) + letters_of(secret.data(), secret.size());
   sodium_memzero(secret.data(), secret.size());
-  return std::string(kPrefix) + letters.data();
+  return key;
 }
 
 bool is_key(std::string_view text) {
@@ -48,16 +63,33 @@ bool is_key(std::string_view text) {
 
 std::string hash_key(std::string_view key) {
   LARES_ASSERT(start_sodium(), "libsodium started when the key was made");
-  std::array<unsigned char, 32> hash{};
+  Hash hash{};
   crypto_generichash(hash.data(), hash.size(), bytes_of(key), key.size(), bytes_of(kPurpose),
                      kPurpose.size());
-  std::array<char, 2 * hash.size() + 1> hex{};
-  sodium_bin2hex(hex.data(), hex.size(), hash.data(), hash.size());
-  return hex.data();
+  return hex_of(hash);
 }
 
 bool same_hash(std::string_view a, std::string_view b) {
   return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+Result<std::string> random_id(std::string_view prefix) {
+  if (!start_sodium()) return fail(Code::Unavailable, "the system gives no random numbers");
+  std::array<unsigned char, 18> bytes{};
+  randombytes_buf(bytes.data(), bytes.size());
+  std::string id = letters_of(bytes.data(), bytes.size());
+  // Letters and digits alone survive being double-clicked, and need no escape anywhere.
+  for (char& c : id) {
+    if (c == '-') c = 'x';
+    if (c == '_') c = 'y';
+  }
+  return std::string(prefix) + id;
+}
+
+std::string digest(std::string_view bytes) {
+  Hash hash{};
+  crypto_generichash(hash.data(), hash.size(), bytes_of(bytes), bytes.size(), nullptr, 0);
+  return hex_of(hash);
 }
 
 }  // namespace lares::store

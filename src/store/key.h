@@ -1,4 +1,5 @@
-// Members' keys: how they are made, and what is kept of them. libsodium is confined to key.cc.
+// Members' keys: how they are made, and what is kept of them; and ids and digests of what is
+// stored. libsodium is confined to key.cc.
 //
 // A key is "lares-" and 32 random bytes. Only its hash is stored: BLAKE2b with 256 bits. The bytes
 // are random, so there is nothing to guess and no need for a slow hash. Any thread.
@@ -23,5 +24,11 @@ std::string hash_key(std::string_view key);
 
 // In a time that does not depend on where they differ.
 bool same_hash(std::string_view a, std::string_view b);
+
+// `prefix` and 24 letters and digits that nobody can guess: 18 random bytes. Errors: Unavailable.
+Result<std::string> random_id(std::string_view prefix);
+
+// What a blob is known by: BLAKE2b with 256 bits of the bytes, as 64 hexadecimal digits.
+std::string digest(std::string_view bytes);
 
 }  // namespace lares::store

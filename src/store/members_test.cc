@@ -120,7 +120,12 @@ TEST_F(MembersTest, ADatabaseOfTheFirstReleaseIsBroughtUpToDate) {
   {
     Database db = *Database::open(folder_ + "/lares.db", Access::ReadWrite);
     ASSERT_TRUE(
-        db.execute("DROP TABLE member; DROP INDEX usage_member; "
+        db.execute("DROP TABLE member; DROP INDEX usage_member; DROP INDEX usage_job; DROP INDEX "
+                   "usage_session; "
+                   "ALTER TABLE usage DROP COLUMN job_id; ALTER TABLE usage DROP COLUMN session; "
+                   "DROP TABLE job; DROP TABLE attempt; DROP TABLE event; DROP TABLE artefact; "
+                   "DROP TABLE blob; DROP TABLE checkpoint; DROP TABLE expired; "
+                   "DROP TABLE session; "
                    "ALTER TABLE usage DROP COLUMN member_id; "
                    "INSERT INTO usage VALUES (1, 2, 'home', 'chat', 'm', 3, 4, 5, 6, NULL, NULL, "
                    "NULL, NULL, NULL, NULL, NULL, NULL, 'done', ''); PRAGMA user_version=1"));

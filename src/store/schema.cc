@@ -56,6 +56,91 @@ constexpr std::array kMigrations = {
   ) STRICT;
   ALTER TABLE usage ADD COLUMN member_id INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX usage_member ON usage (member_id);
+)sql",
+    R"sql(
+  -- The journal (store/journal.h). seq is the order of acceptance; id is what clients know.
+  CREATE TABLE job (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    member_id INTEGER NOT NULL,
+    member TEXT NOT NULL,
+    class TEXT NOT NULL,
+    kind TEXT NOT NULL,  -- The path of the request that it wraps.
+    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled')),
+    idempotency_key TEXT,
+    request_digest TEXT NOT NULL,
+    created_unix_ms INTEGER NOT NULL,
+    started_unix_ms INTEGER,
+    ended_unix_ms INTEGER,
+    tries INTEGER NOT NULL DEFAULT 0,  -- Attempts in a row that brought nothing.
+    seed INTEGER,                      -- Of its sampling, with the first checkpoint.
+    error_code TEXT NOT NULL DEFAULT '',
+    error_message TEXT NOT NULL DEFAULT ''
+  ) STRICT;
+  CREATE UNIQUE INDEX job_idempotency ON job (member_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
+  CREATE INDEX job_member ON job (member_id, seq);
+  CREATE INDEX job_open ON job (seq) WHERE state IN ('queued', 'running');
+  CREATE INDEX job_ended ON job (ended_unix_ms) WHERE ended_unix_ms IS NOT NULL;
+  CREATE TABLE attempt (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    session INTEGER NOT NULL,
+    started_unix_ms INTEGER NOT NULL,
+    ended_unix_ms INTEGER,
+    device_ns INTEGER NOT NULL DEFAULT 0,
+    reason TEXT NOT NULL DEFAULT '',  -- Why it ended, if not well.
+    PRIMARY KEY (job, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX attempt_session ON attempt (session);
+  CREATE TABLE event (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    unix_ms INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    data TEXT NOT NULL,  -- JSON.
+    PRIMARY KEY (job, number)
+  ) STRICT, WITHOUT ROWID;
+  -- The request, the result, and what lies between. Small ones are in the row, others are blobs.
+  CREATE TABLE artefact (
+    job INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    status INTEGER NOT NULL,  -- Of an HTTP answer; 0 of anything else.
+    size INTEGER NOT NULL,
+    bytes BLOB,
+    blob TEXT,
+    PRIMARY KEY (job, name)
+  ) STRICT;
+  CREATE TABLE blob (hash TEXT PRIMARY KEY, size INTEGER NOT NULL, refs INTEGER NOT NULL) STRICT;
+  CREATE TABLE checkpoint (
+    job INTEGER NOT NULL,
+    part INTEGER NOT NULL,  -- A choice of a text.
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (job, part)
+  ) STRICT, WITHOUT ROWID;
+  -- Jobs that retention took away: they answer 410 and not 404, and their usage rows are known.
+  CREATE TABLE expired (
+    id TEXT PRIMARY KEY,
+    member_id INTEGER NOT NULL,
+    unix_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  -- One row a run of the server: where the device's time went. See DeviceTotals.
+  CREATE TABLE session (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    started_unix_ms INTEGER NOT NULL,
+    wall_ns INTEGER NOT NULL DEFAULT 0,
+    busy_ns INTEGER NOT NULL DEFAULT 0,
+    idle_ns INTEGER NOT NULL DEFAULT 0,
+    overhead_ns INTEGER NOT NULL DEFAULT 0,
+    open_ns INTEGER NOT NULL DEFAULT 0,
+    unclaimed_ns INTEGER NOT NULL DEFAULT 0,
+    expired_ns INTEGER NOT NULL DEFAULT 0  -- Of attempts that retention took away.
+  ) STRICT;
+  ALTER TABLE usage ADD COLUMN job_id TEXT;      -- Of a job of the journal, its id.
+  ALTER TABLE usage ADD COLUMN session INTEGER;  -- In which run it ended; NULL: before there were.
+  CREATE UNIQUE INDEX usage_job ON usage (job_id) WHERE job_id IS NOT NULL;
+  CREATE INDEX usage_session ON usage (session) WHERE job_id IS NULL;
 )sql"};
 constexpr auto kSchemaVersion = static_cast<std::int64_t>(kMigrations.size());
 
@@ -88,8 +173,7 @@ Result<> check_version(const Database& database, std::int64_t version) {
 
 Result<> migrate(Database& database) {
   // FULL would wait for the disk at each commit. With NORMAL a power cut may lose the last rows,
-  // never the file's consistency; the ledger can bear that as long as no job survives a restart
-  // either.
+  // never the file's consistency. The journal's own connection waits (store/journal.cc).
   TRY_VOID(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"));
   Transaction transaction = TRY(Transaction::begin(database));
   const std::int64_t version = TRY(database.user_version());

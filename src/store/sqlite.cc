@@ -1,5 +1,7 @@
 #include "store/sqlite.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <utility>
 
@@ -72,6 +74,14 @@ void Statement::bind(std::string_view value) {
   LARES_ASSERT(result == SQLITE_OK, "binding parameter {}: {}", next_ - 1, result);
 }
 
+void Statement::bind_bytes(std::string_view value) {
+  // Without bytes there is still a value: a null pointer would bind NULL.
+  const char* data = value.data() == nullptr ? "" : value.data();
+  const int result =
+      sqlite3_bind_blob64(statement_.get(), next_++, data, value.size(), SQLITE_TRANSIENT);
+  LARES_ASSERT(result == SQLITE_OK, "binding parameter {}: {}", next_ - 1, result);
+}
+
 void Statement::bind_null() {
   const int result = sqlite3_bind_null(statement_.get(), next_++);
   LARES_ASSERT(result == SQLITE_OK, "binding parameter {}: {}", next_ - 1, result);
@@ -106,6 +116,17 @@ std::string_view Statement::text(int column) const {
   if (text == nullptr) return {};
   return {reinterpret_cast<const char*>(text),
           static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+std::string_view Statement::bytes(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_.get(), column);
+  if (bytes == nullptr) return {};
+  return {static_cast<const char*>(bytes),
+          static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
 }
 
 void Database::Close::operator()(sqlite3* database) const {
@@ -148,6 +169,30 @@ Result<std::int64_t> Database::user_version() {
   Statement statement = TRY(prepare("PRAGMA user_version"));
   TRY(statement.row());
   return statement.integer(0);
+}
+
+std::int64_t Database::last_row() const {
+  return sqlite3_last_insert_rowid(database_.get());
+}
+
+std::int64_t Database::changes() const {
+  return sqlite3_changes64(database_.get());
+}
+
+Result<> Database::backup(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) {
+    return fail(Code::Conflict,
+                fmt::format("{} is there already; name a file that is not, or move it away", path));
+  }
+  Database copy = TRY(open(path, Access::ReadWrite));
+  sqlite3* const to = copy.database_.get();
+  sqlite3_backup* const backup = sqlite3_backup_init(to, "main", database_.get(), "main");
+  if (backup == nullptr) return tl::unexpected(error_of(to, path));
+  const int stepped = sqlite3_backup_step(backup, -1);
+  const int finished = sqlite3_backup_finish(backup);
+  if (stepped != SQLITE_DONE || finished != SQLITE_OK) return tl::unexpected(error_of(to, path));
+  // A copy of one file: what is read from it later needs no second one beside it.
+  return copy.execute("PRAGMA journal_mode=DELETE");
 }
 
 Result<Transaction> Transaction::begin(Database& database) {

@@ -30,6 +30,7 @@ class Statement {
   void reset();
   void bind(std::int64_t value);
   void bind(std::string_view value);
+  void bind_bytes(std::string_view value);  // For a BLOB column.
   void bind_null();
 
   // Runs until the next row: false when there is none. Errors: as Database::error.
@@ -41,6 +42,8 @@ class Statement {
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double real(int column) const;
   [[nodiscard]] std::string_view text(int column) const;
+  [[nodiscard]] std::string_view bytes(int column) const;
+  [[nodiscard]] bool is_null(int column) const;
 
  private:
   friend class Database;
@@ -63,6 +66,12 @@ class Database {
   // One or more statements without parameters and rows.
   Result<> execute(const std::string& sql);
   Result<std::int64_t> user_version();
+  // Of the last INSERT. And how many rows the last statement changed.
+  [[nodiscard]] std::int64_t last_row() const;
+  [[nodiscard]] std::int64_t changes() const;
+  // Copies the whole, as it is at one moment, into a new file; writers go on meanwhile. Errors:
+  // Conflict (the file is there already), and as open().
+  Result<> backup(const std::string& path);
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:

@@ -6,48 +6,10 @@
 
 #include "store/schema.h"
 #include "store/sqlite.h"
+#include "store/usage_rows.h"
 
 namespace lares::store {
 namespace {
-
-constexpr const char* kInsert =
-    "INSERT INTO usage (job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, "
-    "output_tokens, device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, "
-    "inference_ns, deliver_ns, first_token_ns, total_ns, outcome, reason, member_id) "
-    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-
-void bind_clock(Statement& statement, Duration clock) {
-  if (clock < Duration{0}) {
-    statement.bind_null();
-  } else {
-    statement.bind(clock.count());
-  }
-}
-
-void bind_row(Statement& statement, const UsageRow& row) {
-  statement.reset();
-  // SQLite's integers are signed; a job id keeps its bits.
-  statement.bind(static_cast<std::int64_t>(row.job));
-  statement.bind(row.accepted_unix_ms);
-  statement.bind(row.member);
-  statement.bind(row.cls);
-  statement.bind(row.model);
-  statement.bind(std::int64_t{row.prompt_tokens});
-  statement.bind(std::int64_t{row.cached_tokens});
-  statement.bind(std::int64_t{row.output_tokens});
-  statement.bind(row.device.count());
-  bind_clock(statement, row.clocks.queue_wait);
-  bind_clock(statement, row.clocks.model_load);
-  bind_clock(statement, row.clocks.text_work);
-  bind_clock(statement, row.clocks.prefill);
-  bind_clock(statement, row.clocks.inference);
-  bind_clock(statement, row.clocks.deliver);
-  bind_clock(statement, row.clocks.first_token);
-  bind_clock(statement, row.clocks.total);
-  statement.bind(outcome_name(row.outcome));
-  statement.bind(row.reason);
-  statement.bind(std::int64_t{row.member_id.value});
-}
 
 std::string_view key_of(UsageBy by) {
   switch (by) {
@@ -68,11 +30,7 @@ class SqliteLedger : public UsageLedger {
   Result<> record(const std::vector<UsageRow>& rows) override {
     if (rows.empty()) return {};
     Transaction transaction = TRY(Transaction::begin(database_));
-    Statement insert = TRY(database_.prepare(kInsert));
-    for (const UsageRow& row : rows) {
-      bind_row(insert, row);
-      TRY_VOID(insert.run());
-    }
+    TRY_VOID(insert_usage(database_, rows, std::nullopt));
     return transaction.commit();
   }
 

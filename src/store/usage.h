@@ -1,6 +1,7 @@
 // The usage ledger: one row a request, in SQLite.
 //
-// `record` may be called by one thread; readers open the file themselves. Rows are never changed.
+// Written by the journal (store/journal.h); readers open the file themselves. Rows are not changed,
+// but for that of a job that is tried again: it grows.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,20 @@ struct UsageRow {
   Duration device{};  // Its share of the steps it took part in.
   Clocks clocks;
   Outcome outcome = Outcome::Done;
-  std::string reason;  // Stable error code for Failed, Cancelled and Refused; else "".
+  std::string reason;    // Stable error code for Failed, Cancelled and Refused; else "".
+  std::string job_id{};  // Of a job of the journal (store/journal.h), its id; else "".
+};
+
+// Where the device's time went since the server's start. All but `open` only grow.
+//   wall = busy + idle + overhead
+//   busy = device time of the rows recorded + open + unclaimed
+struct DeviceTotals {
+  Duration wall{};
+  Duration busy{};       // Steps, as the worker measures them.
+  Duration idle{};       // Nothing was there to compute.
+  Duration overhead{};   // A step was under way, and the device did not compute.
+  Duration open{};       // Of busy: charged to requests whose rows are still to come.
+  Duration unclaimed{};  // Of busy: charged to nobody, as steps of a worker that died.
 };
 
 // What jobs took: tokens of prompts, found in the cache or not, and of output; and device time.

@@ -1,0 +1,153 @@
+// The journal's artefacts: small ones in their rows, large ones as blobs with counted references;
+// and what is taken away when it is old, or too much.
+#include <fmt/format.h>
+
+#include "store/journal.h"
+
+namespace lares::store {
+
+Result<> Journal::put_artefact(std::int64_t seq, const Artefact& artefact) {
+  TRY_VOID(drop_artefact(seq, artefact.name));
+  Statement insert = TRY(
+      database_.prepare("INSERT INTO artefact (job, name, media_type, status, size, bytes, blob) "
+                        "VALUES (?,?,?,?,?,?,?)"));
+  insert.bind(seq);
+  insert.bind(artefact.name);
+  insert.bind(artefact.media_type);
+  insert.bind(std::int64_t{artefact.status});
+  insert.bind(static_cast<std::int64_t>(artefact.bytes.size()));
+  if (artefact.bytes.size() <= kInlineBytesMax) {
+    insert.bind_bytes(artefact.bytes);
+    insert.bind_null();
+    return insert.run();
+  }
+  const std::string hash = TRY(blobs_.put(artefact.bytes));
+  fresh_.push_back(hash);
+  Statement blob =
+      TRY(database_.prepare("INSERT INTO blob (hash, size, refs) VALUES (?,?,1) "
+                            "ON CONFLICT DO UPDATE SET refs = refs + 1"));
+  blob.bind(hash);
+  blob.bind(static_cast<std::int64_t>(artefact.bytes.size()));
+  TRY_VOID(blob.run());
+  insert.bind_null();
+  insert.bind(hash);
+  return insert.run();
+}
+
+Result<std::optional<Artefact>> Journal::artefact(std::int64_t seq, std::string_view name) {
+  Statement query = TRY(database_.prepare(
+      "SELECT media_type, status, bytes, blob FROM artefact WHERE job = ? AND name = ?"));
+  query.bind(seq);
+  query.bind(name);
+  if (!TRY(query.row())) return std::optional<Artefact>();
+  Artefact found{.name = std::string(name),
+                 .media_type = std::string(query.text(0)),
+                 .status = static_cast<int>(query.integer(1)),
+                 .bytes = std::string(query.bytes(2))};
+  if (!query.is_null(3)) found.bytes = TRY(blobs_.get(std::string(query.text(3))));
+  return std::optional(std::move(found));
+}
+
+Result<> Journal::drop_artefact(std::int64_t seq, std::string_view name) {
+  Statement gone =
+      TRY(database_.prepare("DELETE FROM artefact WHERE job = ? AND name = ? RETURNING blob"));
+  gone.bind(seq);
+  gone.bind(name);
+  if (!TRY(gone.row())) return {};
+  const std::string hash(gone.text(0));
+  TRY(gone.row());
+  return hash.empty() ? Result<>() : release_blob(hash);
+}
+
+Result<> Journal::release_blob(const std::string& hash) {
+  Statement less = TRY(database_.prepare("UPDATE blob SET refs = refs - 1 WHERE hash = ?"));
+  less.bind(hash);
+  TRY_VOID(less.run());
+  Statement none = TRY(database_.prepare("DELETE FROM blob WHERE hash = ? AND refs <= 0"));
+  none.bind(hash);
+  TRY_VOID(none.run());
+  if (database_.changes() > 0) doomed_.push_back(hash);
+  return {};
+}
+
+// The job goes; that it was remains.
+Result<> Journal::expire(std::int64_t seq, std::int64_t unix_ms) {
+  Statement names = TRY(database_.prepare("SELECT name FROM artefact WHERE job = ?"));
+  names.bind(seq);
+  std::vector<std::string> artefacts;
+  while (TRY(names.row())) artefacts.emplace_back(names.text(0));
+  for (const std::string& name : artefacts) TRY_VOID(drop_artefact(seq, name));
+  Statement mark =
+      TRY(database_.prepare("INSERT INTO expired (id, member_id, unix_ms) "
+                            "SELECT id, member_id, ? FROM job WHERE seq = ?"));
+  mark.bind(unix_ms);
+  mark.bind(seq);
+  TRY_VOID(mark.run());
+  Statement spent = TRY(
+      database_.prepare("UPDATE session SET expired_ns = expired_ns + (SELECT sum(device_ns) FROM "
+                        "attempt WHERE job = ?1 AND session = session.id) WHERE id IN "
+                        "(SELECT session FROM attempt WHERE job = ?1)"));
+  spent.bind(seq);
+  TRY_VOID(spent.run());
+  for (const char* rows :
+       {"DELETE FROM attempt WHERE job = ?", "DELETE FROM event WHERE job = ?",
+        "DELETE FROM checkpoint WHERE job = ?", "DELETE FROM job WHERE seq = ?"}) {
+    Statement gone = TRY(database_.prepare(rows));
+    gone.bind(seq);
+    TRY_VOID(gone.run());
+  }
+  return {};
+}
+
+Result<std::int64_t> Journal::bytes_kept() {
+  Statement sum =
+      TRY(database_.prepare("SELECT (SELECT coalesce(sum(size), 0) FROM blob) + "
+                            "(SELECT coalesce(sum(size), 0) FROM artefact WHERE blob IS NULL)"));
+  TRY(sum.row());
+  return sum.integer(0);
+}
+
+Result<std::uint64_t> Journal::retain(const Retention& limits, std::int64_t unix_ms) {
+  constexpr std::int64_t kMs = 1'000'000;
+  std::uint64_t gone = 0;
+  Statement old = TRY(database_.prepare(
+      "SELECT seq FROM job WHERE ended_unix_ms < ? ORDER BY ended_unix_ms LIMIT 1000"));
+  old.bind(unix_ms - limits.keep.count() / kMs);
+  std::vector<std::int64_t> doomed;
+  while (TRY(old.row())) doomed.push_back(old.integer(0));
+  for (const std::int64_t seq : doomed) TRY_VOID(expire(seq, unix_ms));
+  gone += doomed.size();
+  Statement marks = TRY(database_.prepare("DELETE FROM expired WHERE unix_ms < ?"));
+  marks.bind(unix_ms - limits.keep_expired.count() / kMs);
+  TRY_VOID(marks.run());
+
+  // Requests are part of a record, and so are the answers in words.
+  for (const char* kind : {"a.media_type LIKE 'image/%'", "a.media_type = ?2"}) {
+    while (TRY(bytes_kept()) > limits.bytes_max.count) {
+      Statement next = TRY(database_.prepare(
+          fmt::format("SELECT a.job, a.name FROM artefact a JOIN job ON job.seq = a.job "
+                      "WHERE a.name <> ?1 AND {} AND job.ended_unix_ms IS NOT NULL "
+                      "ORDER BY job.ended_unix_ms LIMIT 1",
+                      kind)));
+      next.bind(kRequest);
+      if (std::string_view(kind).ends_with("?2")) next.bind(kLatentType);
+      if (!TRY(next.row())) break;
+      const std::int64_t job = next.integer(0);
+      const std::string name(next.text(1));
+      TRY_VOID(drop_artefact(job, name));
+      ++gone;
+    }
+  }
+  while (TRY(bytes_kept()) > limits.bytes_max.count) {
+    Statement next =
+        TRY(database_.prepare("SELECT seq FROM job WHERE ended_unix_ms IS NOT NULL "
+                              "ORDER BY ended_unix_ms LIMIT 1"));
+    if (!TRY(next.row())) break;
+    const std::int64_t seq = next.integer(0);
+    TRY_VOID(expire(seq, unix_ms));
+    ++gone;
+  }
+  return gone;
+}
+
+}  // namespace lares::store
