@@ -40,6 +40,7 @@ struct Config {
   std::string data;        // Folder.
   std::string address;     // Of `listen`, without brackets.
   std::uint16_t port = 0;  // Of `listen`; 0 picks one.
+  Duration drain{};        // How long what runs may go on once the server is asked to stop.
   // models
   std::string models_folder;
   std::string shared_prompts;  // File or folder; "" = none.
@@ -65,6 +66,11 @@ struct Config {
   std::uint64_t device_memory = 0;  // Bytes for models; 0 = nine tenths of what is free.
   std::uint64_t host_memory = 0;
   std::string engine;
+  // jobs
+  Duration jobs_keep{};
+  std::uint64_t jobs_keep_bytes = 0;
+  std::uint32_t jobs_attempts = 0;
+  std::uint32_t jobs_each = 0;  // Of one member, that are not over.
   // limits
   std::uint64_t body_bytes = 0;
   std::uint64_t bodies_bytes = 0;

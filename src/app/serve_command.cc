@@ -26,11 +26,13 @@
 #include "server/access.h"
 #include "server/cost_book.h"
 #include "server/http.h"
+#include "server/jobs.h"
 #include "server/loop.h"
 #include "server/member_watch.h"
 #include "server/metrics.h"
 #include "server/routes.h"
-#include "server/usage_recorder.h"
+#include "store/folder_lock.h"
+#include "store/journal.h"
 #include "store/members.h"
 #include "store/usage.h"
 #include "worker/supervisor.h"
@@ -56,6 +58,11 @@ std::uint64_t unix_seconds() {
   using namespace std::chrono;
   return static_cast<std::uint64_t>(
       duration_cast<seconds>(system_clock::now().time_since_epoch()).count());
+}
+
+std::int64_t unix_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
 std::int64_t a_day_ago_ms() {
@@ -145,8 +152,10 @@ Result<std::shared_ptr<worker::WorkerFactory>> make_workers(const Config& config
   return std::shared_ptr<worker::WorkerFactory>(worker::process_workers(std::move(options)));
 }
 
-server::RouteOptions route_options(const Config& config, std::shared_ptr<server::Access> access) {
+server::RouteOptions route_options(const Config& config, std::shared_ptr<server::Access> access,
+                                   server::Jobs& jobs) {
   server::RouteOptions options;
+  options.jobs = &jobs;
   options.now = steady_now;
   options.unix_seconds = unix_seconds;
   options.access = std::move(access);
@@ -171,6 +180,62 @@ void wait_for_signal(const sigset_t& signals) {
   log_info("stopping", {{"signal", signal == SIGINT ? "SIGINT" : "SIGTERM"}});
 }
 
+// The journal of this run, and the jobs that earlier ones left.
+struct OpenJournal {
+  std::unique_ptr<store::Journal> journal;
+  std::vector<store::JobRecord> jobs;
+};
+Result<OpenJournal> open_journal(const std::string& folder) {
+  OpenJournal open{TRY(store::Journal::open(folder)), {}};
+  TRY_VOID(open.journal->begin());
+  open.jobs = TRY(open.journal->recover(unix_ms()));
+  TRY(open.journal->begin_session(unix_ms()));
+  TRY_VOID(open.journal->commit());
+  if (!open.jobs.empty()) log_info("jobs go on", {{"jobs", open.jobs.size()}});
+  return open;
+}
+
+server::JobsOptions jobs_options(const Config& config) {
+  server::JobsOptions options;
+  // Half the scheduler's table: the other half is for those who wait for their answer.
+  options.window.total = std::max(1U, config.jobs / 2);
+  options.window.lane_max = std::clamp(options.window.total, 1U, options.window.lane_max);
+  options.attempts_max = config.jobs_attempts;
+  options.member_max = config.jobs_each;
+  options.retention.keep = config.jobs_keep;
+  options.retention.bytes_max = Bytes{static_cast<std::int64_t>(config.jobs_keep_bytes)};
+  options.now = steady_now;
+  options.unix_ms = unix_ms;
+  return options;
+}
+
+// Lets what runs end; until the limit, or another signal.
+void drain(const server::Service& loop, Duration limit, const sigset_t& signals) {
+  constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 20'000'000};
+  const Instant end = steady_now() + limit;
+  while (loop.status().requests > 0 && steady_now() < end) {
+    if (::sigtimedwait(&signals, nullptr, &kLook) > 0) return;
+  }
+}
+
+// Ends the jobs' part before that of the loop, which they call, whatever ends the server.
+class JobsEnd {
+ public:
+  JobsEnd(server::Jobs& jobs, server::Service& loop) : jobs_(jobs), loop_(loop) {}
+  JobsEnd(const JobsEnd&) = delete;
+  JobsEnd& operator=(const JobsEnd&) = delete;
+  ~JobsEnd() {
+    jobs_.close();
+    loop_.stop();  // Every client gets its last event before the sockets close.
+    jobs_.let_followers_go();
+    jobs_.finish();
+  }
+
+ private:
+  server::Jobs& jobs_;
+  server::Service& loop_;
+};
+
 // An address that other machines reach is served only where there is somebody with a key.
 Result<> check_members(const Config& config, const std::vector<store::Member>& members) {
   if (is_loopback(config.address) || !members.empty()) return {};
@@ -183,6 +248,7 @@ Result<> check_members(const Config& config, const std::vector<store::Member>& m
 }
 
 Result<> serve(const Config& config, const std::string& executable, const sigset_t& signals) {
+  const auto lock = TRY(store::FolderLock::take(config.data));
   auto member_store = TRY(store::MemberStore::open(config.data));
   const auto members = TRY(member_store.all());
   TRY_VOID(check_members(config, members));
@@ -192,7 +258,9 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   auto models = TRY(served_models(config));
   auto ledger = TRY(store::UsageLedger::open(config.data));
   auto past_use = TRY(ledger->used_since(a_day_ago_ms()));
-  const auto recorder = std::make_shared<server::UsageRecorder>(std::move(ledger));
+  auto journal = TRY(open_journal(config.data));
+  server::Jobs jobs(std::make_shared<server::JournalWriter>(std::move(journal.journal)),
+                    jobs_options(config));
   server::Metrics metrics;
   auto workers = TRY(make_workers(config, executable));
   const auto costs = std::make_shared<server::CostBook>(config.data);
@@ -203,12 +271,17 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   options.save_cost = [costs](std::string key, std::string table) {
     costs->save(std::move(key), std::move(table));
   };
+  options.keep_totals = [&jobs](const auto& totals) { jobs.flush(totals); };
   options.device_name = fmt::format("{}-t{}", config.engine, threads_of(config));
   auto loop = TRY(server::start_loop(
       std::move(options), std::move(workers),
-      [recorder](store::UsageRow row) { recorder->record(std::move(row)); }, metrics));
-  auto http = TRY(server::HttpServer::create(
-      http_options(config), server::make_routes(*loop, metrics, route_options(config, access))));
+      [&jobs](store::UsageRow row) { jobs.usage(std::move(row)); }, metrics));
+  auto handlers = server::make_handlers(*loop, metrics, route_options(config, access, jobs));
+  jobs.start(
+      *loop, std::move(handlers.run),
+      [access](MemberId member) { return access->caller_of(member); }, journal.jobs);
+  std::optional<JobsEnd> jobs_end(std::in_place, jobs, *loop);
+  auto http = TRY(server::HttpServer::create(http_options(config), std::move(handlers.handle)));
   const server::MemberWatch watch(std::move(member_store), members, kMembersRead,
                                   [access](const auto& now) { access->set_members(now); });
   const ModelWatch model_watch([&config] { return served_models(config); }, models, kModelsRead,
@@ -218,7 +291,9 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
              http->port());
   std::fflush(stdout);
   wait_for_signal(signals);
-  loop->stop();  // Every client gets its last event before the sockets close.
+  jobs.close();
+  drain(*loop, config.drain, signals);
+  jobs_end.reset();
   http.reset();  // Before the loop, which its routes call.
   return {};
 }

@@ -112,6 +112,14 @@ CallerRef Access::find(std::string_view key) const {
   return found;
 }
 
+CallerRef Access::caller_of(MemberId member) const {
+  if (member == home_->member.share.id) return home_;
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::ranges::find_if(
+      callers_, [&](const CallerRef& caller) { return caller->member.share.id == member; });
+  return found == callers_.end() ? nullptr : *found;
+}
+
 ApiError Access::wrong_key(const HttpRequest& request, Instant now) {
   const Duration wait = failed_.note(request.peer, now);
   if (wait > Duration{0}) {

@@ -48,6 +48,9 @@ class Access {
   // Once, before the first set_members() that may take a key away.
   void on_revoked(std::function<void()> callback);
 
+  // Any thread. Whoever has a key of that member now; nothing if it was taken away.
+  [[nodiscard]] CallerRef caller_of(MemberId member) const;
+
   // I/O thread. The caller, or what to answer.
   tl::expected<CallerRef, ApiError> admit(const HttpRequest& request, Need need, Instant now);
 

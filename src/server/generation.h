@@ -48,6 +48,8 @@ inline constexpr std::string_view kEmbeddingAlias = "starter-embed";
 // The class of requests for embeddings that claim none, where it is configured.
 inline constexpr std::string_view kEmbeddingClass = "embedding";
 
+class JobLink;  // server/job_link.h
+
 struct Generation {
   std::string model;   // Name as asked for; "" or "default" is the first that can.
   MemberShare member;  // Who asked, as it was then.
@@ -64,7 +66,8 @@ struct Generation {
       max_tokens;       // Nothing: up to the context, within the configured limit.
   std::uint32_t n = 1;  // Choices.
   std::vector<std::string> stop;
-  bool echo = false;  // Begin the text with the prompt (completions only).
+  bool echo = false;               // Begin the text with the prompt (completions only).
+  std::shared_ptr<JobLink> job{};  // The job of the journal that this is an attempt of, if any.
 };
 
 // A token as the client sees it in logprobs.

@@ -21,14 +21,17 @@ namespace lares::server {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
+class JobLink;  // server/job_link.h
+
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // Decoded, without the query: "/v1/models"
   std::string query;   // After '?', undecoded.
   Headers headers;     // Names in lower case.
   std::string body;
-  std::string peer;  // The other end's address: "127.0.0.1".
-  std::string id;    // Unique among the requests of this server: for X-Request-Id.
+  std::string peer;              // The other end's address: "127.0.0.1".
+  std::string id;                // Unique among the requests of this server: for X-Request-Id.
+  std::weak_ptr<JobLink> job{};  // Of a request that the journal makes (server/job_run.h).
   // The first header of that name, or "".
   [[nodiscard]] std::string_view header(std::string_view lower_case_name) const;
 };

@@ -102,6 +102,7 @@ Instant LoopCore::now() const {
 
 void LoopCore::run() {
   let_compute_go_first();
+  device_clock_.start(now());
   if (options_.device_memory.count > 0) set_budget(options_.device_memory);
   events_.emplace_back(sched::HostMemory{DeviceId{0}, options_.host_memory});
   start_device();
@@ -120,6 +121,7 @@ void LoopCore::run() {
     tell_queue();
     publish();  // First, so that whoever hears of an end finds it in the status too.
     deliver_all();
+    keep_totals();
   }
   answer_memory();
   keep_costs();
@@ -246,7 +248,9 @@ std::vector<ModelStatus> LoopCore::models() const {
 
 ServiceStatus LoopCore::status() const {
   const std::lock_guard lock(snapshot_mutex_);
-  return status_snapshot_;
+  ServiceStatus status = status_snapshot_;
+  status.requests = static_cast<std::uint32_t>(known_.size());
+  return status;
 }
 
 void LoopCore::on(CancelCommand command) {
@@ -287,6 +291,7 @@ void LoopCore::on(ProbedCommand command) {
 
 void LoopCore::on(StopCommand /*command*/) {
   stopping_ = true;
+  for (auto& [id, request] : requests_) note_progress(request);
   while (!requests_.empty()) {
     end_request(requests_.begin()->first, store::Outcome::Cancelled,
                 Error{Code::Unavailable, "the server is stopping"}, "server_stopping");

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "server/day_usage.h"
+#include "server/device_clock.h"
 #include "server/loop.h"
 #include "server/loop_metrics.h"
 #include "server/model_state.h"
@@ -24,6 +25,10 @@ namespace lares::server {
 
 // Streams that wait hear of changes at most so often.
 inline constexpr Duration kQueueNews = std::chrono::milliseconds(250);
+
+// A job's tokens are kept each time it has made so many: a few milliseconds of a small model, and a
+// second or two of a large one.
+inline constexpr std::uint32_t kTokensACheckpoint = 32;
 
 // A run that was sent and not answered.
 struct SentRun {
@@ -101,6 +106,12 @@ class LoopCore final : public Service {
   [[nodiscard]] std::vector<QueueEntry> queue_entries();
   void tell_queue();
   void waits_no_more(const Request& request);
+
+  // loop_jobs.cc: requests that are jobs of the journal, and the device's time for its ledger.
+  void resume(Request& request, std::uint32_t choice);
+  [[nodiscard]] std::string_view shown_piece(const Request& request, std::int32_t token) const;
+  void note_progress(Request& request) const;
+  void keep_totals();
 
   // loop_requests.cc: a request's way to the scheduler and out again.
   void begin(Request& request);
@@ -247,6 +258,7 @@ class LoopCore final : public Service {
   std::unique_ptr<worker::Worker> device_, text_;
   Restart device_restart_, text_restart_;
   std::deque<SentRun> sent_runs_;
+  DeviceClock device_clock_;
   // Rows of requests that ended, until the last step they took part in has been charged.
   struct EndedRow {
     store::UsageRow row;

@@ -75,6 +75,7 @@ void LoopCore::device_lost(const std::string& why) {
   keep_costs();  // The model is loaded anew with what was learnt, not with what was first measured.
   metrics_.device_restarts.add();
   sent_runs_.clear();
+  device_clock_.lost(now());
   answer_memory();
   models_changed_ = true;
   events_.emplace_back(sched::DeviceLost{kDevice});
@@ -227,6 +228,7 @@ void LoopCore::handle(worker::RunDone message) {
   const SentRun sent = std::move(sent_runs_.front());
   sent_runs_.pop_front();
   if (!sent_runs_.empty()) sent_runs_.front().since = now();
+  device_clock_.done(now(), ran.device);
   device_restart_.quick_deaths = 0;  // It did some work: its next death is not a broken start.
   models_[sent.model].watch.observe(sent.tokens, ran.device);
   metrics_.step_seconds.observe(in_seconds(ran.device));
@@ -274,10 +276,7 @@ void LoopCore::on_token(Request& request, std::uint32_t index, const engine::Ite
       }
     }
   }
-  std::string_view piece = model.pieces->piece(item.token);
-  for (const text::ShownToken& shown : request.shown) {
-    if (shown.token == item.token) piece = shown.text;
-  }
+  const std::string_view piece = shown_piece(request, item.token);
   const auto made = static_cast<std::uint32_t>(choice.tokens.size()) - request.prompt_tokens;
   if (item.state == engine::ItemState::Ended) {
     choice.text.finish();
@@ -287,8 +286,9 @@ void LoopCore::on_token(Request& request, std::uint32_t index, const engine::Ite
   } else if (made == request.output_max) {
     choice.text.finish();
     finish_choice(request, index, Finish::Length, sched::EndCause::Finished);
-  } else if (choice.text.has_output()) {
-    tell_text(request, index, choice.text.take());
+  } else {
+    if (request.usage.output_tokens % kTokensACheckpoint == 0) note_progress(request);
+    if (choice.text.has_output()) tell_text(request, index, choice.text.take());
   }
 }
 
@@ -352,6 +352,7 @@ void LoopCore::perform(const sched::RunStep& action) {
   }
   sent.items.assign(items.begin(), items.end());
   to_device(worker::Run{std::move(run)});
+  device_clock_.sent(now());
   sent_runs_.push_back(std::move(sent));
 }
 

@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "server/job_link.h"
 #include "server/loop_core.h"
 #include "server/shared_words.h"
 
@@ -175,7 +176,9 @@ void LoopCore::on_tokens(Request& request, text::Rendered rendered) {
   if (chat == nullptr || chat->tools.empty())
     request.shared_tokens = shared_tokens(options_.shared_prompts, *model.pieces, tokens);
   request.choices.resize(g.n);
-  const std::uint64_t seed = g.seed.value_or(seed_state_ = mix64(seed_state_ + request.id.value));
+  std::uint64_t seed = g.seed.value_or(seed_state_ = mix64(seed_state_ + request.id.value));
+  // The noise that the rest of its text is drawn by is that of its beginning.
+  if (g.job) seed = g.job->resume().seed.value_or(seed);
   for (std::uint32_t i = 0; i < g.n; ++i) {
     Choice& choice = request.choices[i];
     choice.tokens = i + 1 < g.n ? tokens : std::move(tokens);
@@ -185,6 +188,7 @@ void LoopCore::on_tokens(Request& request, text::Rendered rendered) {
     choice.sampling = g.sampling;
     choice.sampling.seed = seed;
     choice.sampling.choice = i;
+    resume(request, i);
     sched::append_prefix_keys(prefix_scope(request), choice.tokens, choice.keys);
   }
   request.constraint = std::move(rendered.constraint);
@@ -223,14 +227,17 @@ void LoopCore::schedule(Request& request) {
     choice.sched = JobId{++next_sched_id_};
     choices_[choice.sched] = {request.id, i};
     const auto& keys = event_keys_.emplace_back(choice.keys);
-    events_.emplace_back(sched::Submitted{.job = choice.sched,
-                                          .member = request.generation.member.id,
-                                          .cls = ClassId{request.cls},
-                                          .task = request.generation.task,
-                                          .model = ModelId{request.model},
-                                          .prompt = request.prompt_tokens,
-                                          .output_max = request.output_max,
-                                          .blocks = keys});
+    const auto known = static_cast<std::uint32_t>(choice.tokens.size());
+    const std::uint32_t made = known - request.prompt_tokens;  // By an earlier attempt.
+    events_.emplace_back(
+        sched::Submitted{.job = choice.sched,
+                         .member = request.generation.member.id,
+                         .cls = ClassId{request.cls},
+                         .task = request.generation.task,
+                         .model = ModelId{request.model},
+                         .prompt = known,
+                         .output_max = std::max(request.output_max, made + 1) - made,
+                         .blocks = keys});
   }
 }
 
@@ -247,6 +254,7 @@ void LoopCore::accept(Request& request) {
   if (request.accepted) return;
   request.accepted = true;
   const ModelState& model = models_[request.model];
+  if (request.generation.job) request.generation.job->on_started();
   tell(request, Accepted{model.entry.name});
   metrics_.prompt_tokens.add(request.prompt_tokens);
   if (!request.generation.echo) return;
@@ -300,16 +308,23 @@ void LoopCore::charge(const sched::Decision& decision) {
   for (const sched::Charge& charge : decision.charges) {
     if (const auto choice = choices_.find(charge.job); choice != choices_.end()) {
       requests_.at(choice->second.first).device += charge.device;
+      device_clock_.charged(charge.device);
       continue;
     }
     if (const auto done = done_choices_.find(charge.job); done != done_choices_.end()) {
       requests_.at(done->second).device += charge.device;
+      device_clock_.charged(charge.device);
       continue;
     }
     const auto ended = std::ranges::find_if(ended_rows_, [&](const EndedRow& e) {
       return std::ranges::find(e.jobs, charge.job) != e.jobs.end();
     });
-    if (ended != ended_rows_.end()) ended->row.device += charge.device;
+    if (ended != ended_rows_.end()) {
+      ended->row.device += charge.device;
+      device_clock_.charged(charge.device);
+    } else {
+      device_clock_.unclaimed(charge.device);
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 #include "server/request.h"
 
+#include "server/job_link.h"
+
 namespace lares::server {
 namespace {
 
@@ -12,6 +14,7 @@ Duration between(const std::optional<Instant>& from, const std::optional<Instant
 store::UsageRow Request::usage_row(Instant now, const std::string& model_name) const {
   store::UsageRow row;
   row.job = id.value;
+  if (generation.job) row.job_id = generation.job->id();
   row.accepted_unix_ms = accepted_unix_ms;
   row.member_id = generation.member.id;
   row.member = generation.member.name;

@@ -10,11 +10,13 @@
 #include "server/answer.h"
 #include "server/embeddings.h"
 #include "server/errors.h"
+#include "server/job_routes.h"
 #include "server/member_jobs.h"
 #include "server/ollama_routes.h"
 #include "server/openai_request.h"
 #include "server/openai_sink.h"
 #include "server/usage_reader.h"
+#include "server/work.h"
 #include "server/work_headers.h"
 
 namespace lares::server {
@@ -47,8 +49,11 @@ class Routes {
   Routes(Service& service, Metrics& metrics, RouteOptions options);
 
   void handle(const std::shared_ptr<Exchange>& exchange);
+  // A job's request, as its member's: it has been admitted before.
+  void run(const std::shared_ptr<Exchange>& exchange, CallerRef caller);
 
  private:
+  void dispatch(const Route& route, const std::shared_ptr<Answer>& answer, std::string_view id);
   void no_route(Answer& answer, const std::string& allowed) const;
 
   void chat(const std::shared_ptr<Answer>& answer, std::string_view id);
@@ -59,6 +64,7 @@ class Routes {
   void ollama_embeddings(const std::shared_ptr<Answer>& answer, std::string_view id);
   void embed(EmbedForm form, const std::shared_ptr<Answer>& answer);
   void cancel(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void jobs(const std::shared_ptr<Answer>& answer, std::string_view id);
   void models(const std::shared_ptr<Answer>& answer, std::string_view id);
   void model(const std::shared_ptr<Answer>& answer, std::string_view id);
   void health(const std::shared_ptr<Answer>& answer, std::string_view id);
@@ -72,7 +78,7 @@ class Routes {
   void ollama(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 33> kRoutes;
+  static const std::array<Route, 37> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -81,11 +87,12 @@ class Routes {
   std::optional<UsageReader> usage_reader_;
   std::shared_ptr<MemberJobs> jobs_;
   OllamaRoutes ollama_;
+  std::optional<JobRoutes> job_routes_;
 };
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 33> Routes::kRoutes = {{
+const std::array<Route, 37> Routes::kRoutes = {{
     {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
@@ -94,7 +101,11 @@ const std::array<Route, 33> Routes::kRoutes = {{
     {"POST", "/api/embeddings", &Routes::ollama_embeddings},
     {"DELETE", "/v1/chat/completions/{id}", &Routes::cancel},
     {"DELETE", "/v1/completions/{id}", &Routes::cancel},
-    {"DELETE", "/v1/jobs/{id}", &Routes::cancel},
+    {"POST", "/v1/jobs", &Routes::jobs},
+    {"GET", "/v1/jobs", &Routes::jobs},
+    {"GET", "/v1/jobs/{id}", &Routes::jobs},
+    {"POST", "/v1/jobs/{id}", &Routes::jobs},
+    {"DELETE", "/v1/jobs/{id}", &Routes::jobs},
     {"GET", "/v1/models", &Routes::models},
     {"GET", "/v1/models/loads", &Routes::loads},
     {"GET", "/v1/models/{id}", &Routes::model},
@@ -191,6 +202,7 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
   options_.access->on_revoked([jobs = std::weak_ptr(jobs_)] {
     if (const auto alive = jobs.lock()) alive->end_revoked();
   });
+  if (options_.jobs != nullptr) job_routes_.emplace(*options_.jobs, service_, options_.defaults);
   if (options_.usage) usage_reader_.emplace(options_.usage, options_.usage_queue_max);
 }
 
@@ -220,7 +232,35 @@ void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
   if (!caller) return answer->fail(caller.error());
   if (chosen == nullptr) return no_route(*answer, allowed);
   answer->set_caller(std::move(*caller));
-  (this->*chosen->run)(answer, chosen_id);
+  dispatch(*chosen, answer, chosen_id);
+}
+
+void Routes::dispatch(const Route& route, const std::shared_ptr<Answer>& answer,
+                      std::string_view id) {
+  if (job_routes_ && route.method == "POST" && makes_work(route.path)) {
+    if (options_.jobs->closing()) {
+      ApiError error;
+      error.code = Code::Unavailable;
+      error.error_code = "server_stopping";
+      error.message = "the server is stopping";
+      return answer->fail(error);
+    }
+    if (JobRoutes::wants_job(answer->request())) return job_routes_->wrap(answer);
+  }
+  (this->*route.run)(answer, id);
+}
+
+void Routes::run(const std::shared_ptr<Exchange>& exchange, CallerRef caller) {
+  const auto answer = std::make_shared<Answer>(exchange, http_metrics_, options_.now);
+  const HttpRequest& request = exchange->request();
+  if (request.path.starts_with("/api/")) answer->set_error_form(ErrorForm::Ollama);
+  answer->set_caller(std::move(caller));
+  for (const Route& route : kRoutes) {
+    if (route.path != request.path || route.method != request.method) continue;
+    answer->set_route(route.path);
+    return (this->*route.run)(answer, "");
+  }
+  no_route(*answer, "");
 }
 
 void Routes::no_route(Answer& answer, const std::string& allowed) const {
@@ -305,6 +345,21 @@ void Routes::cancel(const std::shared_ptr<Answer>& answer, std::string_view id) 
   append_json_escaped(body, id);
   body += "\",\"object\":\"job.cancelled\",\"deleted\":true}";
   answer->respond(json_response(std::move(body)));
+}
+
+void Routes::jobs(const std::shared_ptr<Answer>& answer, std::string_view id) {
+  const HttpRequest& request = answer->request();
+  // The number of a request in the loop; jobs of the journal have other ids.
+  if (request.method == "DELETE" && job_of_id(id)) return cancel(answer, id);
+  if (!job_routes_) {
+    return answer->fail(
+        not_found(fmt::format("no job `{}`: there is no journal here", id), "job_not_found"));
+  }
+  if (request.method == "DELETE") return job_routes_->cancel(answer, id);
+  if (request.method == "POST" && !id.empty()) return job_routes_->post(answer, id);
+  if (!id.empty()) return job_routes_->get(answer, id);
+  if (request.method != "POST") return job_routes_->list(answer);
+  job_routes_->create(answer);
 }
 
 void Routes::models(const std::shared_ptr<Answer>& answer, std::string_view) {
@@ -428,9 +483,16 @@ std::vector<RouteInfo> route_list() {
   return list;
 }
 
-HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options) {
+Handlers make_handlers(Service& service, Metrics& metrics, RouteOptions options) {
   const auto routes = std::make_shared<Routes>(service, metrics, std::move(options));
-  return [routes](const std::shared_ptr<Exchange>& exchange) { routes->handle(exchange); };
+  return {[routes](const std::shared_ptr<Exchange>& exchange) { routes->handle(exchange); },
+          [routes](const std::shared_ptr<Exchange>& exchange, CallerRef caller) {
+            routes->run(exchange, std::move(caller));
+          }};
+}
+
+HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options) {
+  return make_handlers(service, metrics, std::move(options)).handle;
 }
 
 }  // namespace lares::server

@@ -14,6 +14,7 @@
 #include "core/types.h"
 #include "server/access.h"
 #include "server/http.h"
+#include "server/jobs.h"
 #include "server/metrics.h"
 #include "server/openai_request.h"
 #include "server/service.h"
@@ -36,6 +37,9 @@ struct RouteOptions {
   RequestDefaults defaults;
   // "system_fingerprint" of the answers: name and version of this program.
   std::string fingerprint = "lares";
+  // Jobs of the journal; must outlive the handler. Null: there is no journal, and no jobs are
+  // found.
+  Jobs* jobs = nullptr;
   // Questions to the ledger that may wait; the next is answered 429.
   std::uint32_t usage_queue_max = 32;
 };
@@ -47,7 +51,14 @@ struct RouteInfo {
 };
 std::vector<RouteInfo> route_list();
 
-// `service` and `metrics` must outlive every server the handler is given to.
+// The routes, for clients (`handle`) and for the journal's jobs (`run`, any thread).
+struct Handlers {
+  HttpHandler handle;
+  Jobs::Runner run;
+};
+// `service` and `metrics` must outlive both.
+Handlers make_handlers(Service& service, Metrics& metrics, RouteOptions options);
+// The first of them alone.
 HttpHandler make_routes(Service& service, Metrics& metrics, RouteOptions options);
 
 }  // namespace lares::server

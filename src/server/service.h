@@ -56,6 +56,7 @@ struct ServiceStatus {
   std::string reason;  // Why not ready.
   std::uint32_t waiting = 0;
   std::uint32_t running = 0;
+  std::uint32_t requests = 0;  // Taken on and not ended, wherever they are.
   std::uint64_t device_restarts = 0;
   std::uint64_t text_restarts = 0;
   std::int64_t device_pid = 0;

@@ -26,6 +26,7 @@ tl::expected<void, ApiError> read_work_headers(const HttpRequest& request, Gener
   if (supersede.size() > kNameBytesMax) return too_long("X-Lares-Supersede", "supersede_too_long");
   if (!task.empty()) generation.task = TaskId{hash_text(task) | 1U};  // 0 means none.
   generation.supersede = supersede;
+  generation.job = request.job.lock();
   return {};
 }
 

@@ -14,7 +14,8 @@
 
 namespace lares::server {
 
-// Task and Supersede. Stable codes: `task_too_long`, `supersede_too_long`.
+// Task and Supersede, and the job of the journal, if it is one's. Stable codes: `task_too_long`,
+// `supersede_too_long`.
 tl::expected<void, ApiError> read_work_headers(const HttpRequest& request, Generation& generation);
 
 // Events; of no effect where nothing is streamed. Stable code: `events_unknown`.

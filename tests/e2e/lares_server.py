@@ -29,9 +29,12 @@ class Server:
         if flags_of:
             flags += tuple(flags_of(self.data))
         self.log = open(os.path.join(self.data, "server.log"), "w+")
-        self.process = subprocess.Popen(
-            [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--models", models, *flags],
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--models", models, *flags]
+        self.start(wait_ready)
+
+    def start(self, wait_ready=True):
+        """Also after an end: on the same data folder, and another port."""
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.log, text=True)
         line = self.process.stdout.readline()
         if not line.startswith("listening on http://"):
             self.process.wait(PATIENCE)
@@ -41,6 +44,12 @@ class Server:
         self.port = int(port)
         if wait_ready:
             self.wait_ready()
+
+    def kill(self):
+        """kill -9, as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
 
     def __enter__(self):
         return self

@@ -1,0 +1,34 @@
+#include "store/folder_lock.h"
+
+#include <unistd.h>
+
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "core/test_folder.h"
+
+namespace lares::store {
+namespace {
+
+TEST(FolderLock, TheSecondIsToldWhoHasIt) {
+  const std::string folder = test_file("locked");
+  std::optional<Result<FolderLock>> first(FolderLock::take(folder));
+  ASSERT_TRUE(*first);
+  const auto second = FolderLock::take(folder);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::Conflict);
+  EXPECT_NE(second.error().message.find(std::to_string(::getpid())), std::string::npos);
+  first.reset();
+  EXPECT_TRUE(FolderLock::take(folder));
+}
+
+TEST(FolderLock, AFolderThatCannotBeIsNamed) {
+  const auto taken = FolderLock::take("/dev/null/folder");
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code, Code::Io);
+  EXPECT_NE(taken.error().message.find("/dev/null/folder"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lares::store
