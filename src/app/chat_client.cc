@@ -285,16 +285,21 @@ Result<ChatAnswer> ChatClient::ask(const std::string& body, const OnPiece& on_pi
   return answer;
 }
 
-Result<std::string> ChatClient::get(std::string_view path) const {
-  std::string body;
-  int status = 0;
-  const auto read = [&body](const std::string& piece) -> Result<> {
-    body += piece;
+Result<ChatClient::Answered> ChatClient::request(std::string_view method, std::string_view path,
+                                                 const std::string& body) const {
+  Answered answered;
+  const auto read = [&answered](const std::string& piece) -> Result<> {
+    answered.body += piece;
     return {};
   };
-  if (!TRY(exchange(head("GET", path, 0), status, read))) {
+  if (!TRY(exchange(head(method, path, body.size()) + body, answered.status, read))) {
     return fail(Code::Io, "interrupted");
   }
+  return answered;
+}
+
+Result<std::string> ChatClient::get(std::string_view path) const {
+  auto [status, body] = TRY(request("GET", path));
   const auto parsed = json::parse(body);
   auto error = parsed ? error_in(*parsed, status) : std::nullopt;
   if (error) return tl::unexpected(std::move(*error));

@@ -62,6 +62,13 @@ class ChatClient {
   Result<ChatAnswer> ask(const std::string& body, const OnPiece& on_piece) const;
   // The body of GET `path`. Errors: Unavailable (no server there), what the server answered.
   Result<std::string> get(std::string_view path) const;
+  // Sends a request and returns what was answered, whatever it is. Errors: Unavailable.
+  struct Answered {
+    int status = 0;
+    std::string body;
+  };
+  Result<Answered> request(std::string_view method, std::string_view path,
+                           const std::string& body = "") const;
   // Names of the models.
   Result<std::vector<std::string>> models() const;
 

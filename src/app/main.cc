@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "app/backup_command.h"
 #include "app/chat_command.h"
 #include "app/doctor_command.h"
+#include "app/jobs_command.h"
 #include "app/member_command.h"
 #include "app/model_command.h"
 #include "app/serve_command.h"
@@ -27,14 +29,19 @@ constexpr std::string_view kHelp =
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares model ...        models: list, show, add, remove\n"
     "  lares sketch ...       pictures and texts in a few lines: check, fmt\n"
-    "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --json, --data DIR\n"
+    "  lares jobs ...         work that outlives its client: list, show, result, wait, cancel, "
+    "retry\n"
+    "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --check, --json\n"
+    "  lares export usage     every row of the ledger: --csv, --json\n"
+    "  lares backup FILE      a copy of everything that lasts, beside the running server\n"
     "  lares doctor [FLAGS]   what the configuration promises on this machine: --json\n"
     "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 10> kVerbs{
-    "serve", "chat", "member", "model", "doctor", "sketch", "usage", "simulate", "help", "version"};
+constexpr std::array<std::string_view, 13> kVerbs{"serve",    "chat",  "jobs",   "backup", "export",
+                                                  "member",   "model", "doctor", "sketch", "usage",
+                                                  "simulate", "help",  "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -50,6 +57,9 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "member") return lares::app::run_member_command(arguments);
   if (verb == "model") return lares::app::run_model_command(arguments, own_path());
   if (verb == "sketch") return lares::app::run_sketch_command(arguments, own_path());
+  if (verb == "jobs") return lares::app::run_jobs_command(arguments);
+  if (verb == "backup") return lares::app::run_backup_command(arguments);
+  if (verb == "export") return lares::app::run_export_command(arguments);
   if (verb == "doctor") return lares::app::run_doctor_command(arguments);
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);

@@ -248,7 +248,7 @@ Result<> check_members(const Config& config, const std::vector<store::Member>& m
 }
 
 Result<> serve(const Config& config, const std::string& executable, const sigset_t& signals) {
-  const auto lock = TRY(store::FolderLock::take(config.data));
+  auto lock = TRY(store::FolderLock::take(config.data));
   auto member_store = TRY(store::MemberStore::open(config.data));
   const auto members = TRY(member_store.all());
   TRY_VOID(check_members(config, members));
@@ -287,8 +287,10 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   const ModelWatch model_watch([&config] { return served_models(config); }, models, kModelsRead,
                                [&loop](const auto& now) { loop->set_models(now); });
   const bool v6 = config.address.find(':') != std::string::npos;
-  fmt::print("listening on http://{}:{}\n", v6 ? "[" + config.address + "]" : config.address,
-             http->port());
+  const std::string url =
+      fmt::format("http://{}:{}", v6 ? "[" + config.address + "]" : config.address, http->port());
+  TRY_VOID(lock.announce(url));
+  fmt::print("listening on {}\n", url);
   std::fflush(stdout);
   wait_for_signal(signals);
   jobs.close();

@@ -9,15 +9,20 @@
 #include "app/config.h"
 #include "app/table.h"
 #include "core/text.h"
+#include "store/journal.h"
 
 namespace lares::app {
 namespace {
 
 constexpr std::string_view kHelp =
     "lares usage [--by member|class|model|day] [--json] [--data DIR]\n"
+    "lares usage --check [--data DIR]\n"
     "\n"
     "  What was asked for and what it took, from the ledger that `lares serve` keeps.\n"
     "  --by KEY    One line for each of these; default member. Days are local ones.\n"
+    "  --check     Whether the ledger is exact: every job that is over has its row, and the "
+    "device's\n"
+    "              time is accounted for to 1 %. Says what is wrong; 0 only if nothing is.\n"
     "  --json      A JSON array instead of a table.\n"
     "  --data DIR  The server's data folder; default $XDG_DATA_HOME/lares or "
     "~/.local/share/lares.\n";
@@ -31,6 +36,7 @@ std::string_view key_name(store::UsageBy by) {
 struct Options {
   store::UsageBy by = store::UsageBy::Member;
   bool json = false;
+  bool check = false;
   bool help = false;
   std::string data = default_data_folder();
 };
@@ -46,13 +52,15 @@ Result<> set_by(Options& options, std::string_view value) {
 }
 
 Result<Options> parse(std::span<const std::string> arguments) {
-  static constexpr std::string_view kFlags[] = {"--by", "--json", "--data", "--help"};
+  static constexpr std::string_view kFlags[] = {"--by", "--json", "--data", "--check", "--help"};
   Options options;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::size_t equals = arguments[i].find('=');
     const std::string name = arguments[i].substr(0, equals);
     if (name == "--json") {
       options.json = true;
+    } else if (name == "--check") {
+      options.check = true;
     } else if (name == "--help" || name == "-h") {
       options.help = true;
     } else if (name == "--by" || name == "--data") {
@@ -107,6 +115,45 @@ store::UsageSum total_of(const std::vector<store::UsageSum>& sums) {
   return total;
 }
 
+std::string percent(Duration part, Duration whole) {
+  if (whole.count() == 0) return "0.0 %";
+  return fmt::format("{:.1f} %", 100 * in_seconds(part) / in_seconds(whole));
+}
+
+std::string check_text(const store::Journal::Times& times, const std::vector<std::string>& faults) {
+  const store::DeviceTotals& t = times.totals;
+  std::string out = fmt::format(
+      "device: {} since the first start: members {} ({}), idle {} ({}), overhead {} ({})\n",
+      format_duration(t.wall), format_duration(times.of_members), percent(times.of_members, t.wall),
+      format_duration(t.idle), percent(t.idle, t.wall), format_duration(t.overhead),
+      percent(t.overhead, t.wall));
+  for (const std::string& fault : faults) out += "wrong: " + fault + "\n";
+  return out + (faults.empty()
+                    ? "the ledger is exact\n"
+                    : fmt::format("the ledger is not exact: {} faults\n", faults.size()));
+}
+
+std::string check_json(const store::Journal::Times& times, const std::vector<std::string>& faults) {
+  const store::DeviceTotals& t = times.totals;
+  std::string list;
+  for (const std::string& fault : faults) list += (list.empty() ? "" : ", ") + json_quoted(fault);
+  return fmt::format(
+      "{{\"exact\": {}, \"faults\": [{}], \"wall_s\": {:.6f}, \"members_s\": {:.6f}, "
+      "\"idle_s\": {:.6f}, \"overhead_s\": {:.6f}, \"busy_s\": {:.6f}}}\n",
+      faults.empty(), list, in_seconds(t.wall), in_seconds(times.of_members), in_seconds(t.idle),
+      in_seconds(t.overhead), in_seconds(t.busy));
+}
+
+// Everything is read as it is at one moment, beside a server that writes. True if it is exact.
+Result<bool> check(const Options& options) {
+  auto journal = TRY(store::Journal::open_existing(options.data));
+  TRY_VOID(journal->database().execute("BEGIN"));
+  const auto faults = TRY(journal->check());
+  const auto times = TRY(journal->times());
+  fmt::print("{}", options.json ? check_json(times, faults) : check_text(times, faults));
+  return faults.empty();
+}
+
 }  // namespace
 
 std::string usage_table(store::UsageBy by, const std::vector<store::UsageSum>& sums) {
@@ -147,6 +194,12 @@ int run_usage_command(std::span<const std::string> arguments) {
   if (options->help) {
     fmt::print("{}", kHelp);
     return 0;
+  }
+  if (options->check) {
+    const auto exact = check(*options);
+    if (exact) return *exact ? 0 : 1;
+    fmt::print(stderr, "lares usage: {}\n", exact.error().message);
+    return 1;
   }
   auto ledger = store::UsageLedger::open_existing(options->data);
   if (!ledger) {

@@ -178,11 +178,11 @@ void Jobs::run_started(std::int64_t seq) {
 }
 
 void Jobs::run_progress(std::int64_t seq, store::Progress progress) {
-  if (!progress.parts.empty()) {
+  if (progress.advanced) {
     const std::scoped_lock lock(mutex_);
     Live& live = live_.at(seq);
     live.job.tries = 0;
-    live.job.seed = progress.seed;
+    if (progress.seed) live.job.seed = progress.seed;
   }
   post(
       seq,

@@ -26,8 +26,7 @@ namespace lares::server {
 // Streams that wait hear of changes at most so often.
 inline constexpr Duration kQueueNews = std::chrono::milliseconds(250);
 
-// A job's tokens are kept each time it has made so many: a few milliseconds of a small model, and a
-// second or two of a large one.
+// A job's tokens are kept each time an attempt has made so many, and more often at its beginning.
 inline constexpr std::uint32_t kTokensACheckpoint = 32;
 
 // A run that was sent and not answered.
@@ -110,7 +109,8 @@ class LoopCore final : public Service {
   // loop_jobs.cc: requests that are jobs of the journal, and the device's time for its ledger.
   void resume(Request& request, std::uint32_t choice);
   [[nodiscard]] std::string_view shown_piece(const Request& request, std::int32_t token) const;
-  void note_progress(Request& request) const;
+  static void note_output(Request& request);
+  static void note_progress(Request& request);
   void keep_totals();
 
   // loop_requests.cc: a request's way to the scheduler and out again.

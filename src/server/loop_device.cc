@@ -287,7 +287,7 @@ void LoopCore::on_token(Request& request, std::uint32_t index, const engine::Ite
     choice.text.finish();
     finish_choice(request, index, Finish::Length, sched::EndCause::Finished);
   } else {
-    if (request.usage.output_tokens % kTokensACheckpoint == 0) note_progress(request);
+    note_output(request);
     if (choice.text.has_output()) tell_text(request, index, choice.text.take());
   }
 }

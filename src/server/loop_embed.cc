@@ -158,6 +158,7 @@ void LoopCore::on_embedding(Request& request, std::uint32_t index, const engine:
   if (++request.texts_done == request.choices.size()) {
     return end_request(request.id, store::Outcome::Done, std::nullopt, "");
   }
+  if (request.texts_done == 1) note_progress(request);
   schedule_texts(request);
 }
 

@@ -33,13 +33,24 @@ void LoopCore::resume(Request& request, std::uint32_t index) {
   choice.text = std::move(text);
   choice.tokens.insert(choice.tokens.end(), made.begin(), made.end());
   request.usage.output_tokens += static_cast<std::uint32_t>(made.size());
+  request.resumed_tokens += static_cast<std::uint32_t>(made.size());
 }
 
-void LoopCore::note_progress(Request& request) const {
+// At 1, 2, 4... 32, 64, 96... tokens: an attempt that was cut short soon has brought something.
+void LoopCore::note_output(Request& request) {
+  if (!request.generation.job) return;
+  const std::uint32_t made = request.usage.output_tokens - request.resumed_tokens;
+  const bool early = made < kTokensACheckpoint && (made & (made - 1)) == 0;
+  if (early || made % kTokensACheckpoint == 0) note_progress(request);
+}
+
+void LoopCore::note_progress(Request& request) {
   JobLink* job = request.generation.job.get();
   if (job == nullptr || !request.accepted) return;
   store::Progress progress;
   progress.device = request.device;
+  progress.advanced =
+      request.usage.output_tokens > request.resumed_tokens || request.texts_done > 0;
   const bool resumable = !request.embeds() && !request.generation.sampling.want_logprob;
   for (std::uint32_t i = 0; resumable && i < request.choices.size(); ++i) {
     const Choice& choice = request.choices[i];

@@ -80,6 +80,7 @@ struct Request {
   std::optional<text::ChatParser> parser;
   std::uint64_t parser_known_to = 0;  // The text worker that has been sent it, by its number.
   Usage usage;
+  std::uint32_t resumed_tokens = 0;  // Of its output: made by earlier attempts of its job.
   Duration device{};
 
   // Of a request that wants to hear where it stands: what it heard last, and its first estimate.

@@ -4,10 +4,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,12 +17,18 @@
 namespace lares::store {
 namespace {
 
+// "PID\nURL\n", as far as it is written.
+std::string line_of(int fd, int number) {
+  std::array<char, 512> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  std::string_view left(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  for (; number > 0; --number) left.remove_prefix(std::min(left.size(), left.find('\n') + 1));
+  return std::string(left.substr(0, left.find('\n')));
+}
+
 // The holder writes its number right after it got the lock.
 std::string holder(int fd) {
-  std::array<char, 32> text{};
-  const ssize_t size = ::pread(fd, text.data(), text.size() - 1, 0);
-  std::string pid(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  while (!pid.empty() && pid.back() == '\n') pid.pop_back();
+  const std::string pid = line_of(fd, 0);
   return pid.empty() ? "another process" : "process " + pid;
 }
 
@@ -49,6 +57,24 @@ Result<FolderLock> FolderLock::take(const std::string& folder) {
     return fail(Code::Io, fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
   }
   return lock;
+}
+
+Result<> FolderLock::announce(const std::string& url) {
+  const std::string text = fmt::format("{}\n{}\n", ::getpid(), url);
+  if (::pwrite(fd_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size())) return {};
+  return fail(Code::Io,
+              fmt::format("the data folder's lock cannot be written: {}", std::strerror(errno)));
+}
+
+std::optional<std::string> server_of(const std::string& folder) {
+  const int fd = ::open((folder + "/lares.lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  // Whoever gets the lock learns that nobody has it.
+  const bool held = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
+  std::string url = held ? line_of(fd, 1) : "";
+  ::close(fd);
+  if (url.empty()) return std::nullopt;
+  return url;
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

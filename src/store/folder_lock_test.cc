@@ -19,7 +19,11 @@ TEST(FolderLock, TheSecondIsToldWhoHasIt) {
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::Conflict);
   EXPECT_NE(second.error().message.find(std::to_string(::getpid())), std::string::npos);
+  EXPECT_FALSE(server_of(folder)) << "it has not said where";
+  ASSERT_TRUE((*first)->announce("http://127.0.0.1:8080"));
+  EXPECT_EQ(server_of(folder), "http://127.0.0.1:8080");
   first.reset();
+  EXPECT_FALSE(server_of(folder));
   EXPECT_TRUE(FolderLock::take(folder));
 }
 

@@ -88,7 +88,8 @@ struct Checkpoint {
 struct Progress {
   std::optional<std::uint64_t> seed{};
   std::vector<Checkpoint> parts{};
-  Duration device{};  // Of this attempt, so far.
+  Duration device{};      // Of this attempt, so far.
+  bool advanced = false;  // It has brought something, even if it cannot go on from there.
 };
 
 // How a job ends: all of it or nothing is written.

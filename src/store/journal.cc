@@ -231,7 +231,7 @@ Result<> Journal::save_progress(std::int64_t seq, const Progress& progress) {
   attempt.bind(seq);
   TRY_VOID(attempt.run());
   if (database_.changes() == 0) return {};
-  if (progress.parts.empty()) return {};
+  if (!progress.advanced) return {};
   Statement job =
       TRY(database_.prepare("UPDATE job SET tries = 0, seed = coalesce(?, seed) WHERE seq = ?"));
   if (progress.seed) {

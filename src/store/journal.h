@@ -98,6 +98,10 @@ class Journal {
   };
   Result<Times> times();
 
+  // Everything at one moment, blobs included, as one file that can take the place of lares.db; the
+  // server may go on meanwhile. Errors: Conflict (the file is there already), Io.
+  Result<> backup(const std::string& path);
+
   Database& database() { return database_; }
 
  private:

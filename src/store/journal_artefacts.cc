@@ -150,4 +150,26 @@ Result<std::uint64_t> Journal::retain(const Retention& limits, std::int64_t unix
   return gone;
 }
 
+Result<> Journal::backup(const std::string& path) {
+  TRY_VOID(database_.backup(path));
+  Database copy = TRY(Database::open(path, Access::ReadWrite));
+  Statement large = TRY(copy.prepare("SELECT DISTINCT blob FROM artefact WHERE blob IS NOT NULL"));
+  std::vector<std::string> hashes;
+  while (TRY(large.row())) hashes.emplace_back(large.text(0));
+  large.reset();
+  for (const std::string& hash : hashes) {
+    const auto bytes = blobs_.get(hash);
+    // Retention took it after the copy was made: it is gone there as well.
+    const bool gone = !bytes && bytes.error().code == Code::NotFound;
+    if (!bytes && !gone) return tl::unexpected(bytes.error());
+    Statement put =
+        TRY(copy.prepare(gone ? "DELETE FROM artefact WHERE blob = ?2"
+                              : "UPDATE artefact SET bytes = ?1, blob = NULL WHERE blob = ?2"));
+    put.bind_bytes(gone ? std::string_view() : std::string_view(*bytes));
+    put.bind(hash);
+    TRY_VOID(put.run());
+  }
+  return copy.execute("DELETE FROM blob");
+}
+
 }  // namespace lares::store

@@ -170,7 +170,8 @@ TEST_F(JournalTest, AfterACrashRunningJobsAreQueuedAgainInTheirOrder) {
   in([&](Journal& j) {
     return j.save_progress(b, {.seed = 7,
                                .parts = {{0, std::string("\0\1\2\3", 4)}},
-                               .device = std::chrono::milliseconds(9)});
+                               .device = std::chrono::milliseconds(9),
+                               .advanced = true});
   });
   in([&](Journal& j) {
     return j.save_totals({.wall = std::chrono::milliseconds(30),

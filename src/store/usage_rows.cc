@@ -66,7 +66,46 @@ void bind_row(Statement& statement, const UsageRow& row, std::optional<std::int6
   }
 }
 
+Duration clock_of(const Statement& row, int column) {
+  return row.is_null(column) ? Duration(-1) : Duration(row.integer(column));
+}
+
+UsageRow row_of(const Statement& row) {
+  UsageRow out;
+  out.job = static_cast<std::uint64_t>(row.integer(0));
+  out.accepted_unix_ms = row.integer(1);
+  out.member = row.text(2);
+  out.cls = row.text(3);
+  out.model = row.text(4);
+  out.prompt_tokens = static_cast<std::uint32_t>(row.integer(5));
+  out.cached_tokens = static_cast<std::uint32_t>(row.integer(6));
+  out.output_tokens = static_cast<std::uint32_t>(row.integer(7));
+  out.device = Duration(row.integer(8));
+  Duration* const clocks[] = {
+      &out.clocks.queue_wait, &out.clocks.model_load, &out.clocks.text_work,   &out.clocks.prefill,
+      &out.clocks.inference,  &out.clocks.deliver,    &out.clocks.first_token, &out.clocks.total};
+  for (int i = 0; i < 8; ++i) *clocks[i] = clock_of(row, 9 + i);
+  for (const Outcome outcome :
+       {Outcome::Done, Outcome::Failed, Outcome::Cancelled, Outcome::Refused}) {
+    if (row.text(17) == outcome_name(outcome)) out.outcome = outcome;
+  }
+  out.reason = row.text(18);
+  out.member_id = MemberId{static_cast<std::uint32_t>(row.integer(19))};
+  out.job_id = row.text(20);
+  return out;
+}
+
 }  // namespace
+
+Result<> each_usage(Database& database, const std::function<void(const UsageRow&)>& row) {
+  Statement query = TRY(database.prepare(
+      "SELECT job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, "
+      "output_tokens, device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, "
+      "inference_ns, deliver_ns, first_token_ns, total_ns, outcome, reason, member_id, job_id "
+      "FROM usage ORDER BY rowid"));
+  while (TRY(query.row())) row(row_of(query));
+  return {};
+}
 
 Result<> insert_usage(Database& database, std::span<const UsageRow> rows,
                       std::optional<std::int64_t> session) {

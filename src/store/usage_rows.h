@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -14,5 +15,8 @@ namespace lares::store {
 // added to it, and the rest takes its place: the job was tried again. Errors: Io.
 Result<> insert_usage(Database& database, std::span<const UsageRow> rows,
                       std::optional<std::int64_t> session);
+
+// Every row, in the order of its end. Errors: Io, Corrupt.
+Result<> each_usage(Database& database, const std::function<void(const UsageRow&)>& row);
 
 }  // namespace lares::store
