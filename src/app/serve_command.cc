@@ -320,6 +320,7 @@ int run_serve_command(std::span<const std::string> arguments, const std::string&
   sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // A file at its limit is an error of writing it, as a full disk is.
   const auto served = serve(*config, executable, signals);
   if (served) return 0;
   fmt::print(stderr, "lares serve: {}\n", served.error().message);

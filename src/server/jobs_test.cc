@@ -25,6 +25,13 @@ class NoService final : public Service {
   JobId cancelled{};
 };
 
+HttpResponse answer_of(int status, std::string body) {
+  HttpResponse answer;
+  answer.status = status;
+  answer.body = std::move(body);
+  return answer;
+}
+
 class JobsTest : public ::testing::Test {
  protected:
   JobsTest() { start(); }
@@ -75,7 +82,10 @@ class JobsTest : public ::testing::Test {
   // The next attempt that is handed to the routes.
   std::shared_ptr<JobRun> take_run() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return !runs_.empty(); });
+    // What waits for its time waits no longer.
+    while (
+        !changed_.wait_for(lock, std::chrono::milliseconds(1), [this] { return !runs_.empty(); }))
+      ms_ += 100;
     auto run = std::move(runs_.front());
     runs_.pop_front();
     return run;
@@ -90,7 +100,7 @@ class JobsTest : public ::testing::Test {
     ended.error = error;
     ended.error_code = code;
     run.on_ended(ended);
-    run.respond(HttpResponse{.status = error ? 500 : 200, .body = "answer"});
+    run.respond(answer_of(error ? 500 : 200, "answer"));
     store::UsageRow row;
     row.job_id = run.id();
     row.outcome = outcome;
@@ -102,21 +112,24 @@ class JobsTest : public ::testing::Test {
     ms_ += 2000;
     jobs_->flush({});
   }
-  store::JobRecord read(const std::string& id) {
-    return wait_for<store::JobRecord>([&](auto take) {
-      jobs_->journal().post(JournalOp{.work = [id, take](store::Journal& journal) -> Result<> {
-        take(**journal.find(id));
-        return {};
-      }});
+  // What the journal holds, once everything posted before is written and told.
+  template <class T>
+  T ask(std::function<T(store::Journal&)> question) {
+    return wait_for<T>([&](auto take) {
+      const auto found = std::make_shared<T>();
+      jobs_->journal().post(
+          JournalOp{.work = [question, found](store::Journal& journal) -> Result<> {
+                      *found = question(journal);
+                      return {};
+                    },
+                    .done = [found, take](const Result<>&) { take(std::move(*found)); }});
     });
   }
+  store::JobRecord read(const std::string& id) {
+    return ask<store::JobRecord>([id](store::Journal& journal) { return **journal.find(id); });
+  }
   std::vector<std::string> check() {
-    return wait_for<std::vector<std::string>>([&](auto take) {
-      jobs_->journal().post(JournalOp{.work = [take](store::Journal& journal) -> Result<> {
-        take(*journal.check());
-        return {};
-      }});
-    });
+    return ask<std::vector<std::string>>([](store::Journal& journal) { return *journal.check(); });
   }
   // On the journal's thread, which has the database.
   void set_full(bool full) {
@@ -206,8 +219,10 @@ TEST_F(JobsTest, WhereThereIsNoRoomItWaits) {
   Ended ended;
   ended.error = Error{Code::Busy, "full"};
   run->on_ended(ended);
-  run->respond(HttpResponse{.status = 429});
-  run->usage({.outcome = store::Outcome::Refused});
+  run->respond(answer_of(429, ""));
+  store::UsageRow row;
+  row.outcome = store::Outcome::Refused;
+  run->usage(std::move(row));
   ms_ += 2000;
   end_run(*take_run(), store::Outcome::Done);
   EXPECT_EQ(read("job_a").attempts, 1U);
@@ -216,7 +231,7 @@ TEST_F(JobsTest, WhereThereIsNoRoomItWaits) {
 
 TEST_F(JobsTest, ARefusalByItsRouteEndsItWithARow) {
   ASSERT_TRUE(accept("job_a"));
-  take_run()->respond(HttpResponse{.status = 400, .body = "no"});
+  take_run()->respond(answer_of(400, "no"));
   EXPECT_EQ(read("job_a").state, JobState::Failed);
   EXPECT_TRUE(check().empty());
 }
@@ -295,14 +310,20 @@ TEST_F(JobsTest, AStreamsEventsAreNumberedAndReplayedBehindAny) {
   EXPECT_EQ(events_after(stream, "a.1"), stream.substr(stream.find("id: a.2")));
   EXPECT_EQ(events_after(stream, "a.12"), "");
   EXPECT_EQ(events_after(stream, "b.1"), stream) << "of another attempt: from the beginning";
-  ASSERT_TRUE(accept("job_a"));
-  const auto run = take_run();
-  run->begin_stream(200, "text/event-stream", {});
-  run->send("data: 1\n\ndata: 2\n\n");
-  run->end_stream();
-  const std::string body = run->take().answer.body;
-  EXPECT_EQ(events_after(body, body.substr(4, body.find('\n') - 4)).find("data: 1"),
-            std::string::npos);
+  struct Owner final : JobRunOwner {
+    void run_submitted(std::int64_t, JobId) override {}
+    void run_started(std::int64_t) override {}
+    void run_progress(std::int64_t, store::Progress) override {}
+    void run_over(std::int64_t) override { over = true; }
+    bool over = false;
+  } owner;
+  JobRun run(owner, {1, "job_a", "t"}, {}, {});
+  run.begin_stream(200, "text/event-stream", {});
+  run.send("data: 1\n\ndata: 2\n\n");
+  EXPECT_FALSE(owner.over);
+  run.end_stream();
+  EXPECT_TRUE(owner.over);
+  EXPECT_EQ(run.take().answer.body, "id: t.1\ndata: 1\n\nid: t.2\ndata: 2\n\n");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import resource
 import shutil
 import signal
 import sqlite3
@@ -322,6 +323,33 @@ class Restarts(unittest.TestCase):
             self.assertTrue(rest.endswith("data: [DONE]\n\n"), rest[-200:])
             self.assertNotIn("server_stopping", rest)
             self.assertEqual(server.process.wait(PATIENCE), 0)
+
+
+class Disk(unittest.TestCase):
+    def test_while_nothing_can_be_written_new_jobs_are_refused_and_running_ones_end(self):
+        with Server() as server:
+            running = submit(server, {**LONG, "max_tokens": 300})
+            # Files may grow no further, as on a full disk.
+            wal = pathlib.Path(f"{server.data}/lares.db-wal").stat().st_size
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (wal, resource.RLIM_INFINITY))
+            refused = {}
+
+            def is_refused():
+                # The write-ahead log may begin anew once: at most as much as it holds is taken.
+                status, answer = server.post("/v1/jobs", {"request": {
+                    "path": "/v1/completions", "body": {"prompt": "x" * 30000, "max_tokens": 1}}})
+                refused.update(answer)
+                return status == 507
+
+            server.wait_for(is_refused, "refused")
+            self.assertEqual(refused["error"]["code"], "storage_failed")
+            self.assertEqual(server.chat("hello", max_tokens=2)[0], 200)
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+            self.assertEqual(wait_over(server, running)["state"], "done")
+            server.wait_for(lambda: rows(server, "SELECT 1 FROM job WHERE state IN ('queued', 'running')") == [], "over")
+            self.assertEqual(server.post("/v1/jobs", {"request": {"path": "/v1/chat/completions",
+                                                                  "body": chat_body("hello")}})[0], 202)
+            server.lares("usage", "--check")
 
 
 class Commands(unittest.TestCase):
