@@ -68,14 +68,14 @@ class JobsTest : public ::testing::Test {
     runs_.clear();
   }
 
-  Result<Jobs::Found> accept(std::string id, std::string key = "") {
+  Result<Jobs::Found> accept(std::string id, std::string key = "", std::string body = "{}") {
     store::NewJob job;
     job.id = std::move(id);
     job.member = "home";
     job.cls = "chat";
     job.kind = "/v1/completions";
     job.idempotency_key = std::move(key);
-    job.request.bytes = "x-lares-class: voice\n\n{}";
+    job.request.bytes = "x-lares-class: voice\n\n" + body;
     return wait_for<Result<Jobs::Found>>(
         [&](auto take) { jobs_->accept(std::move(job), std::move(take)); });
   }
@@ -92,7 +92,7 @@ class JobsTest : public ::testing::Test {
   }
   // What the loop does with it, from its acceptance to its end.
   void end_run(JobRun& run, store::Outcome outcome, std::optional<Error> error = {},
-               std::string code = "") {
+               std::string code = "", std::string answer = "answer") {
     run.on_submit();
     run.on_submitted(JobId{7});
     run.on_started();
@@ -100,7 +100,7 @@ class JobsTest : public ::testing::Test {
     ended.error = error;
     ended.error_code = code;
     run.on_ended(ended);
-    run.respond(answer_of(error ? 500 : 200, "answer"));
+    run.respond(answer_of(error ? 500 : 200, std::move(answer)));
     store::UsageRow row;
     row.job_id = run.id();
     row.outcome = outcome;
@@ -136,9 +136,7 @@ class JobsTest : public ::testing::Test {
     wait_for<bool>([&](auto take) {
       jobs_->journal().post(JournalOp{.work = [this, full, take](store::Journal&) -> Result<> {
         take(database_
-                 ->execute(full ? "CREATE TEMP TRIGGER full BEFORE INSERT ON main.event BEGIN "
-                                  "SELECT RAISE(ABORT, 'full'); END"
-                                : "DROP TRIGGER full")
+                 ->execute(full ? "PRAGMA max_page_count=1" : "PRAGMA max_page_count=1073741823")
                  .has_value());
         return {};
       }});
@@ -295,10 +293,13 @@ TEST_F(JobsTest, WhileTheDiskIsFullNewOnesAreRefusedAndWhatRunsIsKept) {
   ASSERT_TRUE(accept("job_a"));
   const auto run = take_run();
   set_full(true);
-  const auto refused = accept("job_b");
+  // Larger than what is free on the pages that there are.
+  const std::string large(60000, 'x');
+  const auto refused = accept("job_b", "", large);
   ASSERT_FALSE(refused);
-  end_run(*run, store::Outcome::Done);
-  EXPECT_EQ(read("job_a").state, JobState::Queued) << "nothing is half-written";
+  EXPECT_EQ(refused.error().code, Code::Io);
+  end_run(*run, store::Outcome::Done, {}, "", large);
+  EXPECT_FALSE(store::is_over(read("job_a").state)) << "nothing is half-written";
   set_full(false);
   while (read("job_a").state != JobState::Done) std::this_thread::yield();
   EXPECT_TRUE(check().empty());

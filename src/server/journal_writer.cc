@@ -6,6 +6,11 @@
 #include "core/log.h"
 
 namespace lares::server {
+namespace {
+
+constexpr std::uint32_t kTriesMax = 3;  // Of what is refused for another reason than the disk.
+
+}  // namespace
 
 JournalWriter::JournalWriter(std::unique_ptr<store::Journal> journal)
     : JournalWriter(std::move(journal), Options{}) {}
@@ -64,14 +69,20 @@ void JournalWriter::run() {
       stopping = stopping_;
       if (Clock::now() >= tick_at) tick = options_.tick;
     }
-    if (stopping || Clock::now() >= retry_at) {
+    const bool retries = stopping || Clock::now() >= retry_at;
+    if (retries) {
       // What was kept goes first: it is older.
       ops.insert(ops.begin(), std::make_move_iterator(kept_.begin()),
                  std::make_move_iterator(kept_.end()));
       kept_.clear();
     }
     write(ops);
-    retry_at = kept_.empty() ? Clock::time_point::max() : Clock::now() + options_.retry;
+    // However much comes meanwhile, what is kept has its turn.
+    if (kept_.empty()) {
+      retry_at = Clock::time_point::max();
+    } else if (retries || retry_at == Clock::time_point::max()) {
+      retry_at = Clock::now() + options_.retry;
+    }
     if (Clock::now() >= tick_at) tick_at = Clock::now() + options_.tick_every;
     if (tick) tick();
     if (!stopping) continue;
@@ -85,7 +96,8 @@ void JournalWriter::run() {
 
 void JournalWriter::write(std::vector<JournalOp>& ops) {
   if (ops.empty()) return;
-  if (write_together(ops)) {
+  // Behind what is kept nothing that must be written is written.
+  if (kept_.empty() && write_together(ops)) {
     if (std::exchange(failing_, false)) log_info("the journal can be written again", {});
     for (JournalOp& op : ops) {
       if (op.done) op.done({});
@@ -93,6 +105,11 @@ void JournalWriter::write(std::vector<JournalOp>& ops) {
     return;
   }
   for (JournalOp& op : ops) {
+    // One may build on the other: their order stays.
+    if (op.must && !kept_.empty()) {
+      keep(std::move(op), Error{});
+      continue;
+    }
     const Result<> written = write_alone(op);
     if (!written && op.must) {
       keep(std::move(op), written.error());
@@ -123,6 +140,11 @@ Result<> JournalWriter::write_alone(JournalOp& op) {
 }
 
 void JournalWriter::keep(JournalOp op, const Error& why) {
+  const bool disk = why.code == Code::Io || why.code == Code::Busy || why.message.empty();
+  if (!disk && ++op.tries >= kTriesMax) {
+    log_error("the journal refuses a row, which is dropped", {{"why", why.message}});
+    return;
+  }
   if (!std::exchange(failing_, true)) {
     log_error("the journal cannot be written; trying again", {{"why", why.message}});
   }

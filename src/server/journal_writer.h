@@ -25,15 +25,17 @@ struct JournalOp {
   // keep what the first call found.
   std::function<Result<>(store::Journal&)> work;
   std::function<void(const Result<>&)> done{};
-  // What must not be lost, as usage: kept and tried again until it is written, or beyond a number
-  // of them, or at the end, dropped with a line in the log. `done` then hears of success alone.
+  // What must not be lost, as usage: kept and tried again until it is written, and all such that
+  // come later wait behind it. Beyond a number of them, or at the end, or when it is not the disk
+  // that refuses, it is dropped with a line in the log. `done` hears of success alone.
   bool must = false;
+  std::uint32_t tries = 0;  // The writer's.
 };
 
 class JournalWriter {
  public:
   struct Options {
-    Duration retry = std::chrono::seconds(5);  // Until what failed is tried again.
+    Duration retry = std::chrono::seconds(1);  // Until what failed is tried again.
     std::size_t kept_max = 100000;             // About 30 MB that the disk would not take.
     Duration tick_every = std::chrono::seconds(1);
     std::function<void()> tick{};  // On the journal's thread, about so often.

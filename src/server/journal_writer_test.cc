@@ -66,6 +66,31 @@ TEST(JournalWriter, WhatMustBeWrittenIsTriedUntilItIs) {
   EXPECT_EQ(tries, 5);
 }
 
+TEST(JournalWriter, WhatIsKeptHasItsTurnAndItsOrderHoweverMuchComesMeanwhile) {
+  JournalWriter writer(open_journal(), {.retry = std::chrono::milliseconds(2)});
+  int tries = 0;  // The journal's thread.
+  bool first = false, in_order = false;
+  std::atomic<bool> told = false;
+  writer.post(JournalOp{.work = [&](store::Journal&) -> Result<> {
+                          first = ++tries > 3;
+                          return first ? Result<>() : Result<>(fail(Code::Io, "full"));
+                        },
+                        .must = true});
+  writer.post(JournalOp{.work = [&](store::Journal&) -> Result<> {
+                          in_order = first;
+                          return {};
+                        },
+                        .done = [&](const Result<>&) { told = true; },
+                        .must = true});
+  while (!told) {
+    std::promise<Result<>> read;
+    writer.post(JournalOp{.work = [](store::Journal&) { return Result<>(); },
+                          .done = [&](const Result<>& done) { read.set_value(done); }});
+    EXPECT_TRUE(read.get_future().get());
+  }
+  EXPECT_TRUE(in_order);
+}
+
 TEST(JournalWriter, AtItsEndEverythingIsWritten) {
   const std::string folder = test_file("writer_end");
   {
