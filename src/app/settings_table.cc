@@ -32,7 +32,8 @@ std::vector<Setting> make_settings() {
        0,
        0,
        {},
-       "Folder for what must last: the usage ledger, jobs and their results, members with their keys.",
+       "Folder for what must last: the usage ledger, jobs and their results, members with their "
+       "keys.",
        "Empty is $XDG_DATA_HOME/lares, or ~/.local/share/lares."},
 
       {"server.drain",
