@@ -18,6 +18,7 @@ namespace lares::server {
 // How far an earlier attempt had got.
 struct Resume {
   std::optional<std::uint64_t> seed{};
+  std::string model{};  // Of whose vocabulary the tokens are: its name, and its file's stamp.
   std::vector<std::vector<std::int32_t>> tokens{};  // Of each choice, what was generated.
 };
 

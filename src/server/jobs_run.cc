@@ -35,11 +35,14 @@ store::Artefact result_of(HttpResponse answer) {
 Resume resume_from(const store::JobRecord& job, const std::vector<store::Checkpoint>& parts) {
   Resume resume{.seed = job.seed};
   for (const store::Checkpoint& part : parts) {
-    if (part.part >= 1024 || part.bytes.size() % sizeof(std::int32_t) != 0) return {};
+    const std::size_t name = part.bytes.find('\0');  // Then the tokens.
+    const std::size_t size = name == std::string::npos ? 1 : part.bytes.size() - name - 1;
+    if (part.part >= 1024 || size % sizeof(std::int32_t) != 0) return {};
+    resume.model = part.bytes.substr(0, name);
     if (resume.tokens.size() <= part.part) resume.tokens.resize(part.part + 1);
     std::vector<std::int32_t>& tokens = resume.tokens[part.part];
-    tokens.resize(part.bytes.size() / sizeof(std::int32_t));
-    if (!tokens.empty()) std::memcpy(tokens.data(), part.bytes.data(), part.bytes.size());
+    tokens.resize(size / sizeof(std::int32_t));
+    if (!tokens.empty()) std::memcpy(tokens.data(), part.bytes.data() + name + 1, size);
   }
   return resume;
 }

@@ -259,9 +259,11 @@ TEST_F(JobsTest, AfterARestartItGoesOnFromItsTokens) {
   run->on_submit();
   run->on_started();
   const std::vector<std::int32_t> tokens{5, 6, 7};
-  run->on_progress({.seed = 9,
-                    .parts = {{0, std::string(reinterpret_cast<const char*>(tokens.data()), 12)}},
-                    .advanced = true});
+  run->on_progress(
+      {.seed = 9,
+       .parts = {{0, std::string("m@1\0", 4) +
+                         std::string(reinterpret_cast<const char*>(tokens.data()), 12)}},
+       .advanced = true});
   flush();
   read("job_a");
   stop();
@@ -269,6 +271,7 @@ TEST_F(JobsTest, AfterARestartItGoesOnFromItsTokens) {
   const auto again = take_run();
   EXPECT_EQ(again->id(), "job_a") << "the older one is first";
   EXPECT_EQ(again->resume().seed, 9U);
+  EXPECT_EQ(again->resume().model, "m@1");
   ASSERT_EQ(again->resume().tokens.size(), 1U);
   EXPECT_EQ(again->resume().tokens[0], tokens);
   EXPECT_TRUE(take_run()->resume().tokens.empty());

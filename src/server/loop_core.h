@@ -109,8 +109,9 @@ class LoopCore final : public Service {
   // loop_jobs.cc: requests that are jobs of the journal, and the device's time for its ledger.
   void resume(Request& request, std::uint32_t choice);
   [[nodiscard]] std::string_view shown_piece(const Request& request, std::int32_t token) const;
-  static void note_output(Request& request);
-  static void note_progress(Request& request);
+  void note_output(Request& request) const;
+  void note_progress(Request& request) const;
+  [[nodiscard]] std::string vocabulary_of(const Request& request) const;
   void keep_totals();
 
   // loop_requests.cc: a request's way to the scheduler and out again.
