@@ -24,12 +24,16 @@ struct ModelLimits {
   bool cut_anywhere = true;        // A prefix of a sequence can be shared.
   Bytes kv_per_token{};            // What a token takes in the pool, and on the host; 0: nothing of
                                    // it can be saved.
+  // Its jobs are graphs: `prompt` counts passes, done in slices; there is no pool, and of the above
+  // only `sequences` (jobs begun at once) and `batch_tokens` (jobs in one pass) mean anything.
+  bool graphs = false;
 };
 
 // What one item of a step came to.
 struct ItemDone {
   JobId job;
-  std::uint32_t tokens = 0;  // Computed; less than planned if the item was skipped.
+  std::uint32_t tokens = 0;  // Computed; less than planned if the item was skipped. Of a graph: 1
+                             // if a pass of it is over.
   bool sampled = false;      // One more token of output exists.
 };
 
@@ -64,12 +68,16 @@ struct Submitted {
   std::uint32_t output_max = 0;          // Tokens; prompt + output_max <= context. 0: an embedding,
                                          // done when its prompt is computed.
   std::span<const std::uint64_t> blocks; // Prefix keys of the prompt, see prefix_keys().
+  std::uint64_t batch_key = 0;           // Graphs with equal keys share passes; 0 = with nobody.
 };
 struct Ended {
   JobId job; EndCause cause = EndCause::Finished;
   std::span<const std::uint64_t> blocks; // Prefix keys of prompt and output, for reuse.
 };
-struct Stepped { DeviceId device; RunId run; Duration took; std::span<const ItemDone> items; };
+struct Stepped {
+  DeviceId device; RunId run; Duration took; std::span<const ItemDone> items;
+  bool pass_done = true;                 // Of graphs: the pass that ran is over.
+};
 using Event = std::variant<ModelReady, ModelFailed, ModelForgotten, ModelNeed, DeviceMemory,
                            HostMemory, StateSaved, StateLost, RestoreFailed, DeviceLost,
                            MemberChanged, Submitted, Ended, Stepped>;
@@ -93,6 +101,7 @@ struct RestoreState {                   // Answered by RestoreFailed, if it fail
 struct RunStep {                        // Answered by Stepped.
   DeviceId device; ModelId model; RunId run;
   std::uint32_t first = 0, count = 0;   // Of Decision::items.
+  Duration slice{};                     // Of graphs: stop after so long and go on in a later run.
 };
 // Copies [from, from + tokens) of the sequence to the host. Answered by StateSaved or StateLost.
 struct SaveState {

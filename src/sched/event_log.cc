@@ -19,6 +19,11 @@ void line(std::string& out, fmt::format_string<Args...> format, Args&&... args) 
   out += '\n';
 }
 
+// What only some events say, at the end of the line that was written last.
+void append_to_line(std::string& out, std::string_view text) {
+  out.insert(out.size() - 1, text);
+}
+
 std::string keys_text(std::span<const std::uint64_t> keys) {
   std::string text;
   for (const std::uint64_t key : keys) {
@@ -33,6 +38,7 @@ void write(std::string& out, const ModelReady& e) {
        e.model.value, e.device.value, e.limits.pool_tokens, e.limits.context, e.limits.sequences,
        e.limits.batch_tokens, e.limits.cut_anywhere ? 1 : 0, e.limits.kv_per_token.count,
        e.cost.to_text());
+  if (e.limits.graphs) append_to_line(out, " graphs=1");
 }
 void write(std::string& out, const ModelFailed& e) {
   line(out, "+ model-failed model={}", e.model.value);
@@ -74,6 +80,7 @@ void write(std::string& out, const Submitted& e) {
   line(out, "+ submit job={} member={} class={} task={} model={} prompt={} output={} keys={}",
        e.job.value, e.member.value, e.cls.value, e.task.value, e.model.value, e.prompt,
        e.output_max, keys_text(e.blocks));
+  if (e.batch_key != 0) append_to_line(out, fmt::format(" batch={:x}", e.batch_key));
 }
 void write(std::string& out, const Ended& e) {
   line(out, "+ ended job={} cause={} keys={}", e.job.value, static_cast<int>(e.cause),
@@ -87,6 +94,7 @@ void write(std::string& out, const Stepped& e) {
   }
   line(out, "+ stepped device={} run={} took={} items={}", e.device.value, e.run.value,
        e.took.count(), items);
+  if (!e.pass_done) append_to_line(out, " pass=0");
 }
 
 void write_actions(std::string& out, const Decision& decision) {
@@ -124,6 +132,7 @@ void write_actions(std::string& out, const Decision& decision) {
       }
       line(out, "- run device={} model={} run={} items={}", a.device.value, a.model.value,
            a.run.value, items);
+      if (a.slice > Duration{}) append_to_line(out, fmt::format(" slice={}", a.slice.count()));
     }
     void operator()(const DropSequence& a) const {
       line(out, "- drop device={} model={} seq={}", a.device.value, a.model.value, a.seq.value);
@@ -153,6 +162,7 @@ class Fields {
   }
 
   [[nodiscard]] bool ok() const { return ok_; }
+  [[nodiscard]] bool has(std::string_view key) const { return values_.contains(key); }
 
   std::string_view text(std::string_view key) {
     const auto it = values_.find(key);
@@ -228,8 +238,9 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
   const auto u32 = [&](std::string_view key) { return f.number<std::uint32_t>(key); };
   const auto u64 = [&](std::string_view key) { return f.number<std::uint64_t>(key); };
   if (kind == "ready") {
-    const ModelLimits limits{u32("pool"),  u32("context"),  u32("sequences"),
-                             u32("batch"), u32("cut") != 0, Bytes{f.number<std::int64_t>("kv")}};
+    const ModelLimits limits{u32("pool"),    u32("context"),  u32("sequences"),
+                             u32("batch"),   u32("cut") != 0, Bytes{f.number<std::int64_t>("kv")},
+                             f.has("graphs")};
     const auto cost = CostTable::parse(f.text("cost"));
     if (!cost) return std::nullopt;
     return ModelReady{ModelId{u32("model")}, DeviceId{u32("device")}, limits, *cost};
@@ -263,16 +274,22 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
     return MemberChanged{MemberId{u32("member")}, {u32("weight"), u32("running"), u32("waiting")}};
   }
   if (kind == "submit") {
-    return Submitted{JobId{u64("job")},   MemberId{u32("member")}, ClassId{u32("class")},
-                     TaskId{u64("task")}, ModelId{u32("model")},   u32("prompt"),
-                     u32("output"),       store.read_keys(f)};
+    return Submitted{JobId{u64("job")},
+                     MemberId{u32("member")},
+                     ClassId{u32("class")},
+                     TaskId{u64("task")},
+                     ModelId{u32("model")},
+                     u32("prompt"),
+                     u32("output"),
+                     store.read_keys(f),
+                     f.has("batch") ? f.parse<std::uint64_t>(f.text("batch"), 16) : 0};
   }
   if (kind == "ended") {
     return Ended{JobId{u64("job")}, static_cast<EndCause>(u32("cause")), store.read_keys(f)};
   }
   if (kind == "stepped") {
     return Stepped{DeviceId{u32("device")}, RunId{u64("run")},
-                   Duration(f.number<Duration::rep>("took")), store.read_items(f)};
+                   Duration(f.number<Duration::rep>("took")), store.read_items(f), !f.has("pass")};
   }
   return std::nullopt;
 }

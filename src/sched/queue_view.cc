@@ -52,7 +52,11 @@ struct Ahead {
 
 Ahead ahead_of_all(const Scheduler::State& s, const Model& m) {
   Ahead a;
-  if (m.at == Model::At::Ready) a.room = m.pool->blocks_free() + m.pool->blocks_reclaimable();
+  if (m.limits.graphs) {
+    a.room = ~0U;
+  } else if (m.at == Model::At::Ready) {
+    a.room = m.pool->blocks_free() + m.pool->blocks_reclaimable();
+  }
   for (const Slot slot : m.running) {
     const Job& job = s.jobs[slot];
     if (!job.decodes()) a.prompts += std::int64_t{job.need()} * m.prompt_ns;

@@ -155,13 +155,16 @@ void Scheduler::State::on(const ModelReady& event, Decision& out) {
   m.at = Model::At::Ready;
   m.ready_at = m.used_at = now;
   look_at_models = true;
-  m.pool.emplace(event.limits.pool_tokens, event.limits.sequences);
+  m.pool.reset();
+  m.pass.running = false;
+  if (!event.limits.graphs) m.pool.emplace(event.limits.pool_tokens, event.limits.sequences);
   m.cache_budget = std::min(kCacheFirst, options.cache_tokens);
   m.cost = event.cost;
   m.was_ready = true;
   constexpr std::uint32_t kPrompt = 128, kDecodes = 4;
   m.prompt_ns = m.cost.time({.tokens = kPrompt, .prompt = kPrompt}).count() / kPrompt;
   m.output_ns = m.cost.time({.tokens = kDecodes}).count() / kDecodes;
+  if (m.limits.graphs) m.prompt_ns = m.graph_costs.usual().count();
   for (const Slot s : jobs.all_waiting()) {
     if (jobs[s].model == event.model && !could_fit(jobs[s], m)) reject(s, Reason::NeverFits, out);
   }
@@ -210,13 +213,14 @@ void Scheduler::State::on(const DeviceLost& event, Decision& out) {
 }
 
 void Scheduler::State::forget_sequences(Model& m) {
-  if (!m.pool) return;
   while (!m.running.empty()) step_back(m, m.running.back());
+  if (!m.pool) return;
   m.pool->drop_all();
   device(m.device).host.erase(m.id);
 }
 
 void Scheduler::State::check_model(const Model& m) const {
+  if (m.limits.graphs) return check_graphs(m);
   if (m.pool) m.pool->check();
   std::uint64_t arrival = 0;
   for (const Slot slot : m.running) {

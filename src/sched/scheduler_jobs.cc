@@ -21,6 +21,7 @@ std::int64_t scaled(std::int64_t part, std::int64_t took, std::int64_t whole) {
 }  // namespace
 
 bool could_fit(const Job& job, const Model& model) {
+  if (model.limits.graphs) return true;
   const std::uint64_t tokens = std::uint64_t{job.prompt} + job.output_max;
   return tokens <= model.limits.context &&
          tokens <= model.pool->blocks() * std::uint64_t{kBlockTokens};
@@ -56,6 +57,7 @@ void Scheduler::State::on(const Submitted& event, Decision& out) {
   job.submitted = job.served = now;
   job.prompt = event.prompt;
   job.output_max = event.output_max;
+  job.batch_key = event.batch_key;
   job.keys.assign(event.blocks.begin(), event.blocks.end());
   jobs.wait(slot);
   count_use(m);
@@ -79,9 +81,14 @@ void Scheduler::State::on(const Stepped& event, Decision& out) {
   const Unanswered& run = d.runs[0];
   LARES_ASSERT(run.items.size() == event.items.size(), "run {} had {} items, answered {}",
                event.run.value, run.items.size(), event.items.size());
-  for (std::size_t i = 0; i < run.items.size(); ++i) item_done(run.items[i], event.items[i]);
-  charge(model(run.model), run, event, out);
-  model(run.model).used_at = now;
+  Model& m = model(run.model);
+  if (m.limits.graphs) {
+    graphs_stepped(m, run, event, out);
+  } else {
+    for (std::size_t i = 0; i < run.items.size(); ++i) item_done(run.items[i], event.items[i]);
+    charge(m, run, event, out);
+  }
+  m.used_at = now;
   std::rotate(d.runs.begin(), d.runs.begin() + 1, d.runs.end());
   --d.count;
   d.began = now;
@@ -171,7 +178,9 @@ void Scheduler::State::expect(Job& job, const Model& m) {
     const std::uint32_t expected =
         std::min(accounts.output_expected(job.member, job.cls.value, options.output_expected),
                  job.output_max);
-    const std::int64_t prompt = job.prompt - std::min(job.prompt, job.computed);
+    std::int64_t prompt = job.prompt - std::min(job.prompt, job.computed);
+    // Of graphs each pass is decided anew.
+    if (m.limits.graphs) prompt = std::min<std::int64_t>(prompt, 1);
     const std::int64_t output = expected - std::min(expected, job.produced);
     service = accounts.per_weight(job.member, prompt * m.prompt_ns + output * m.output_ns);
   }
@@ -200,6 +209,7 @@ void Scheduler::State::begin(Model& m, Slot slot, SeqId seq, std::uint32_t cache
 
 void Scheduler::State::stop(Model& m, Slot slot) {
   Job& job = jobs[slot];
+  if (m.limits.graphs) leave_pass(m, slot);
   std::erase(m.running, slot);
   --running;
   job.at = Job::At::Free;
@@ -244,6 +254,7 @@ void Scheduler::State::release(Slot slot, std::span<const std::uint64_t> keys, E
   } else {
     Model& m = model(job.model);
     stop(m, slot);
+    if (m.limits.graphs) return forget_job(slot);
     const auto whole = std::min<std::size_t>(job.computed / kBlockTokens, keys.size());
     const bool worth = cause != EndCause::Failed && m.limits.cut_anywhere && whole > 0 &&
                        whole * kBlockTokens <= options.cache_tokens;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "sched/graph_costs.h"
 #include "sched/host_tier.h"
 #include "sched/job_table.h"
 #include "sched/kv_pool.h"
@@ -15,6 +16,16 @@
 #include "sched/scheduler.h"
 
 namespace lares::sched {
+
+// Graphs that go through their network together. At most one pass of a model is under way.
+struct Pass {
+  std::uint64_t number = 0;  // Counts them; those of answers that come late are others.
+  bool running = false;      // It has begun, and is not over.
+  std::uint64_t key = 0;
+  std::uint32_t rows = 0;   // That it began with.
+  Duration spent{};         // By the slices that were answered.
+  std::vector<Slot> slots;  // Of jobs that still want it.
+};
 
 struct Model {
   enum class At : std::uint8_t {
@@ -39,6 +50,8 @@ struct Model {
   std::uint32_t steps_since_prompt = 0;  // That read any.
   std::int64_t prompt_ns = 0;  // What a token of prompt, and of output, is charged; recent means.
   std::int64_t output_ns = 0;
+  Pass pass;  // Of graphs; and what passes cost.
+  GraphCosts graph_costs;
   ModelNeed need{};       // What holding it takes.
   bool wanted = false;    // Though no job waits for it.
   Instant ready_at{};     // When it was last loaded.
@@ -72,6 +85,7 @@ struct Unanswered {
   ModelId model;
   StepShape shape{};
   Duration predicted{};
+  std::uint64_t pass = 0;  // Of graphs.
   std::vector<PlannedItem> items;
 };
 
@@ -218,6 +232,15 @@ struct Scheduler::State {
 
   // step_builder.cc: what to do.
   void plan(Device& device, Decision& out);
+
+  // graphs.cc: jobs of many passes, done in slices.
+  bool plan_graphs(Device& device, Model& model, Decision& out);
+  bool begin_pass(const Device& device, Model& model, Decision& out);
+  void join_pass(const Device& device, Model& model, Slot slot, Decision& out);
+  [[nodiscard]] Duration graph_slice(const Device& device) const;
+  void graphs_stepped(Model& model, const Unanswered& run, const Stepped& event, Decision& out);
+  static void leave_pass(Model& model, Slot slot);
+  void check_graphs(const Model& model) const;
 };
 
 }  // namespace lares::sched

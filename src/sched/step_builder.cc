@@ -428,7 +428,9 @@ void Scheduler::State::plan(Device& device, Decision& out) {
     if (traits.by_time) find_oldest();
     order_models(device);
     const bool built = std::ranges::any_of(order, [&](ModelId id) {
-      return StepBuilder(*this, device, models[id.value], out).build();
+      Model& m = models[id.value];
+      return m.limits.graphs ? plan_graphs(device, m, out)
+                             : StepBuilder(*this, device, m, out).build();
     });
     if (!built) return;
   }
