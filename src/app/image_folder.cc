@@ -210,4 +210,34 @@ Result<sketch::Model> read_image_model(const std::string& folder) {
   return Reader(fs::path(folder).lexically_normal()).read();
 }
 
+Result<engine::ModelInfo> probe_image_model(const std::string& folder) {
+  const sketch::Model model = TRY(read_image_model(folder));
+  engine::ModelInfo info;
+  info.architecture = "diffusion";
+  info.description =
+      fmt::format("{} {}x{}", model.space.family, model.usual.width, model.usual.height);
+  info.weights = model.weights;
+  info.can.generates = false;
+  info.can.pictures = true;
+  info.picture = {.digest = model.digest,
+                  .space = model.space.name,
+                  .family = model.space.family,
+                  .channels = model.space.channels,
+                  .factor = model.space.factor,
+                  .scale_millionths = model.space.scale.in_millionths().value_or(0),
+                  .shift_millionths = model.space.shift.in_millionths().value_or(0),
+                  .multiple = model.multiple,
+                  .usual = {model.usual.width, model.usual.height},
+                  .encoder = model.encoder,
+                  .prompt_tokens = model.cond_tokens,
+                  .prompt_width = model.cond_width,
+                  .takes_width = model.takes_width,
+                  .sampler = model.sampler,
+                  .steps = model.steps,
+                  .steps_draft = model.steps_draft,
+                  .steps_fine = model.steps_fine,
+                  .cfg_millionths = model.cfg.in_millionths().value_or(1000000)};
+  return info;
+}
+
 }  // namespace lares::app

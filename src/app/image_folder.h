@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "engine/engine.h"
 #include "sketch/catalogue.h"
 
 namespace lares::app {
@@ -16,5 +17,8 @@ std::vector<std::string> find_image_models(const std::string& folder);
 // weights: nobody wants to wait until gigabytes are read. Errors: Corrupt, NotFound, Unsupported
 // (what it is, where that cannot be run).
 Result<sketch::Model> read_image_model(const std::string& folder);
+
+// The same as a worker says it.
+Result<engine::ModelInfo> probe_image_model(const std::string& folder);
 
 }  // namespace lares::app

@@ -1,5 +1,6 @@
 #include "app/worker_command.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -11,14 +12,17 @@
 
 #include <fmt/format.h>
 
+#include "app/image_folder.h"
 #include "core/log.h"
 #include "core/result.h"
+#include "engine/joined_engine.h"
 #include "engine/sim.h"
 #include "text/byte_text.h"
 #include "worker/child.h"
 #include "worker/probe_result.h"
 #include "worker/worker.h"
 #ifdef LARES_HAS_LLAMA
+#include "engine/diffusion/picture_engine.h"
 #include "engine/llm/llm_engine.h"
 #include "engine/llm/probe.h"
 #include "text/llama/llama_text.h"
@@ -92,7 +96,11 @@ Result<std::unique_ptr<engine::Engine>> make_engine(const Options& options) {
 #ifdef LARES_HAS_LLAMA
   llm::LlmOptions llm;
   llm.threads = static_cast<std::uint32_t>(options.threads);
-  return TRY(llm::LlmEngine::create(llm));
+  auto text = TRY(llm::LlmEngine::create(llm));
+  diffusion::PictureOptions pictures;
+  pictures.threads = static_cast<std::uint32_t>(std::max<std::int64_t>(options.threads, 1));
+  return std::make_unique<engine::JoinedEngine>(
+      std::move(text), std::make_unique<diffusion::PictureEngine>(std::move(pictures)));
 #else
   return fail(Code::Unsupported, "this program was built without llama.cpp; there is --engine sim");
 #endif
@@ -112,6 +120,9 @@ Result<std::unique_ptr<text::TextEngine>> make_text(const Options& options) {
 }
 
 Result<engine::ModelInfo> probe(const Options& options) {
+  std::error_code none;
+  if (std::filesystem::is_directory(options.probe_path, none))
+    return probe_image_model(options.probe_path);
   if (options.engine == "sim") {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(options.probe_path, ignored)) {

@@ -2,7 +2,7 @@
 //
 // These values travel between the server and the worker (worker/message.h encodes them), so they
 // hold no pointers and no native handles. Engines: sim (a cost table instead of a device), llm
-// (llama.cpp), later diffusion and speech. A verb an engine lacks answers Code::Unsupported.
+// (llama.cpp), diffusion, later speech. A verb an engine lacks answers Code::Unsupported.
 //
 // Sequences. A sequence is the state of one generation: the engine keeps its tokens and how many of
 // them are in the KV cache ("computed"). `open` sets the tokens; a run item advances a sequence by
@@ -26,6 +26,7 @@
 #include "core/constraint.h"
 #include "core/result.h"
 #include "core/types.h"
+#include "engine/picture.h"
 #include "engine/state.h"
 
 namespace lares::engine {
@@ -39,6 +40,7 @@ struct Capabilities {
   bool generates = true;        // Can produce text.
   bool embeds = false;          // Has a pooling type meant for embeddings.
   bool has_chat_template = false;  // The file carries a chat template.
+  bool pictures = false;           // Makes pictures, and nothing else.
   std::uint32_t window = 0;        // Tokens; 0 when sliding_window is false.
   Duration longest_node{};         // Longest part of a step that cannot be cut; 0 = not measured.
 };
@@ -54,6 +56,7 @@ struct ModelInfo {
   std::uint32_t vocabulary = 0;  // Tokens.
   std::uint32_t embedding = 0;   // Width.
   Capabilities can;
+  PictureFacts picture{};  // If can.pictures.
 };
 
 // How to load one model.
@@ -67,7 +70,8 @@ struct LoadSpec {
   std::uint32_t batch_tokens = 0;  // Most tokens of one run.
   // Find out how long steps take, for a second or two; not done beside models that may be running.
   bool measure_steps = false;
-  bool embeds = false;  // For embeddings: nothing is sampled, see ItemState::Embedded.
+  bool embeds = false;    // For embeddings: nothing is sampled, see ItemState::Embedded.
+  bool pictures = false;  // `path` is a folder in the layout of diffusers.
 };
 
 // How long a step of so many tokens took, with little in the pool.
@@ -123,12 +127,14 @@ struct RunItem {
   std::uint32_t tokens = 0;  // Advance by this many; 1 may be the token just sampled.
 };
 
-// One step. Graph engines use `slice` (longest time before stopping at a node boundary) instead.
+// One step. Of an image model: `pass`, whose pass begins or goes on until a node ends after
+// `slice`.
 struct Run {
   RunId run;
   ModelId model;
   std::vector<RunItem> items{};
   Duration slice{};
+  std::vector<Handle> pass{};
 };
 
 struct TopToken {
@@ -159,15 +165,20 @@ struct ItemResult {
 struct Ran {
   RunId run;
   ModelId model;
-  std::vector<ItemResult> items;
+  std::vector<ItemResult> items{};
   Duration device{};              // Whole step: building, computing, sampling.
   Duration sampling{};            // Part of `device`.
-  Bytes copied;                   // Between device and host.
+  Bytes copied{};                 // Between device and host.
   std::uint32_t span_tokens = 0;  // Highest used cell of the pool.
   std::uint32_t threads = 0;      // That ran it.
   // Since the run before ended, if this one was waiting already: what a step costs beside the
   // engine. Filled in by the worker's loop.
   Duration idle{};
+  // Of an image model: whether the pass is over, what came of it, and the longest part of this
+  // slice that could not be interrupted.
+  bool pass_done = false;
+  std::vector<PassStep> stepped{};
+  Duration longest{};
 };
 
 // Result of a run that could not be done at all; no sequence advanced.
@@ -222,6 +233,15 @@ class Engine {
   virtual Result<> lease(const Lease& lease) = 0;
   virtual Result<> release(std::uint64_t handle) = 0;
   virtual MemoryReport memory() const = 0;
+
+  // Pictures; an engine for text answers Unsupported.
+  // Errors: NotFound (model, handle), Invalid, TooLarge (with the limit), Conflict (a handle of
+  // another kind, unfinished, or in use).
+  virtual Result<Prepared> prepare(const Prepare& prepare);
+  virtual Result<Delivered> deliver(const Deliver& deliver);
+  // Unknown ones are ignored. Of a pass: it goes on without it.
+  virtual void discard(ModelId /*model*/, Handle /*handle*/) {}
+
   // Most threads a run may use from the next run on; engines without threads of their own ignore
   // it.
   virtual void set_threads(std::uint32_t /*threads*/) {}

@@ -12,22 +12,9 @@
 #include "core/result.h"
 #include "engine/engine.h"
 #include "text/text_engine.h"
+#include "worker/picture_codec.h"
 
 namespace lares {
-
-template <class Archive, class... Fields>
-void archive_all(Archive& archive, Fields&... all) {
-  (archive(all), ...);
-}
-
-// An enumerator, refused if it lies beyond `last`: a value outside the enumeration must not get in.
-template <class Archive, class Enum>
-void archive_enum(Archive& archive, Enum& value, Enum last) {
-  archive(value);
-  if constexpr (std::is_same_v<Archive, ArchiveReader>) {
-    if (value > last) archive.refuse();
-  }
-}
 
 template <class Archive, class First, class Second>
 void fields(Archive& a, std::pair<First, Second>& pair) {
@@ -54,19 +41,21 @@ template <class Archive>
 void fields(Archive& a, Capabilities& can) {
   archive_all(a, can.cut_anywhere, can.sliding_window, can.recurrent, can.whole_text);
   archive_all(a, can.generates, can.embeds, can.has_chat_template, can.window, can.longest_node);
+  a(can.pictures);
 }
 
 template <class Archive>
 void fields(Archive& a, ModelInfo& info) {
   archive_all(a, info.architecture, info.description, info.parameters, info.weights);
   archive_all(a, info.kv_per_token, info.context, info.vocabulary, info.embedding, info.can);
+  a(info.picture);
 }
 
 template <class Archive>
 void fields(Archive& a, LoadSpec& spec) {
   archive_all(a, spec.model, spec.path, spec.context, spec.pool_tokens, spec.sequences);
   archive_all(a, spec.outputs, spec.batch_tokens, spec.measure_steps);
-  a(spec.embeds);
+  archive_all(a, spec.embeds, spec.pictures);
 }
 
 template <class Archive>
@@ -116,7 +105,7 @@ void fields(Archive& a, RunItem& item) {
 
 template <class Archive>
 void fields(Archive& a, Run& run) {
-  archive_all(a, run.run, run.model, run.items, run.slice);
+  archive_all(a, run.run, run.model, run.items, run.slice, run.pass);
 }
 
 template <class Archive>
@@ -135,7 +124,7 @@ void fields(Archive& a, ItemResult& item) {
 template <class Archive>
 void fields(Archive& a, Ran& ran) {
   archive_all(a, ran.run, ran.model, ran.items, ran.device, ran.sampling, ran.copied);
-  archive_all(a, ran.span_tokens, ran.threads, ran.idle);
+  archive_all(a, ran.span_tokens, ran.threads, ran.idle, ran.pass_done, ran.stepped, ran.longest);
 }
 
 template <class Archive>

@@ -118,7 +118,7 @@ class DeviceWorker {
       return cancellations_.contains(m.run.model, item.seq);
     });
     const std::vector<engine::RunItem> kept = m.run.items;
-    Result<engine::Ran> ran = engine::Ran{m.run.run, m.run.model, {}, {}, {}, {}, 0, 0};
+    Result<engine::Ran> ran = engine::Ran{.run = m.run.run, .model = m.run.model};
     const auto begin = std::chrono::steady_clock::now();
     if (!kept.empty() || asked.empty()) ran = engine_.run(m.run);
     if (!ran) {
@@ -188,6 +188,27 @@ class DeviceWorker {
     if (Result<> done = engine_.release(m.handle); !done) {
       refuse("release", {}, {}, std::move(done.error()));
     }
+  }
+
+  void handle(Prepare& m) {
+    const ModelId model = m.prepare.model;
+    const engine::Handle handle = m.prepare.handle;
+    Result<engine::Prepared> prepared =
+        loader_.loading(model) ? tl::unexpected(still_loading(model)) : engine_.prepare(m.prepare);
+    if (prepared) return answer(PrepareDone{*prepared});
+    answer(PrepareFailed{model, handle, std::move(prepared.error())});
+  }
+
+  void handle(Deliver& m) {
+    const auto [model, handle, what] = m.deliver;
+    Result<engine::Delivered> delivered =
+        loader_.loading(model) ? tl::unexpected(still_loading(model)) : engine_.deliver(m.deliver);
+    if (delivered) return answer(DeliverDone{std::move(*delivered)});
+    answer(DeliverFailed{model, handle, what, std::move(delivered.error())});
+  }
+
+  void handle(Discard& m) {
+    if (!loader_.loading(m.model)) engine_.discard(m.model, m.handle);
   }
 
   void handle(AskMemory& /*m*/) { answer(Memory{engine_.memory()}); }

@@ -8,6 +8,7 @@
 
 #include "core/assert.h"
 #include "worker/codec.h"
+#include "worker/picture_codec.h"
 
 namespace lares::worker {
 
@@ -138,6 +139,36 @@ template <class A>
 void fields(A& a, TextFailed& m) {
   archive_all(a, m.request, m.model, m.error);
 }
+template <class A>
+void fields(A& a, Prepare& m) {
+  a(m.prepare);
+}
+template <class A>
+void fields(A& a, Deliver& m) {
+  a(m.deliver);
+}
+template <class A>
+void fields(A& a, Discard& m) {
+  archive_all(a, m.model, m.handle);
+}
+template <class A>
+void fields(A& a, PrepareDone& m) {
+  a(m.prepared);
+}
+template <class A>
+void fields(A& a, PrepareFailed& m) {
+  archive_all(a, m.model, m.handle, m.error);
+}
+template <class A>
+void fields(A& a, DeliverDone& m) {
+  a(m.delivered);
+}
+template <class A>
+void fields(A& a, DeliverFailed& m) {
+  archive_all(a, m.model, m.handle);
+  archive_enum(a, m.what, engine::Deliverable::Preview);
+  a(m.error);
+}
 
 namespace {
 
@@ -145,12 +176,14 @@ constexpr std::size_t kTypes = std::variant_size_v<Message>;
 
 // In the order of the variant.
 constexpr std::array<std::string_view, kTypes> kNames{
-    "Hello",          "Load",       "Unload",     "Open",           "Run",           "Save",
-    "Restore",        "Forget",     "Drop",       "LeaseTensor",    "ReleaseTensor", "Cancel",
-    "AskMemory",      "SetThreads", "LoadDone",   "LoadFailed",     "RunDone",       "RunFailed",
-    "OpenFailed",     "SaveDone",   "SaveFailed", "RestoreFailed",  "VerbFailed",    "Memory",
-    "LoadVocabulary", "RenderChat", "Tokenize",   "VocabularyDone", "TextDone",      "TextFailed",
-    "ParseChat",      "ChatParsed"};
+    "Hello",         "Load",          "Unload",         "Open",         "Run",
+    "Save",          "Restore",       "Forget",         "Drop",         "LeaseTensor",
+    "ReleaseTensor", "Cancel",        "AskMemory",      "SetThreads",   "LoadDone",
+    "LoadFailed",    "RunDone",       "RunFailed",      "OpenFailed",   "SaveDone",
+    "SaveFailed",    "RestoreFailed", "VerbFailed",     "Memory",       "LoadVocabulary",
+    "RenderChat",    "Tokenize",      "VocabularyDone", "TextDone",     "TextFailed",
+    "ParseChat",     "ChatParsed",    "Prepare",        "Deliver",      "Discard",
+    "PrepareDone",   "PrepareFailed", "DeliverDone",    "DeliverFailed"};
 
 template <std::size_t Index>
 Message decode_as(ArchiveReader& in) {

@@ -41,6 +41,9 @@ struct Drop { ModelId model; SeqId seq; };
 struct LeaseTensor { engine::Lease lease; };
 struct ReleaseTensor { std::uint64_t handle = 0; };
 struct Cancel { ModelId model; SeqId seq; };
+struct Prepare { engine::Prepare prepare; };
+struct Deliver { engine::Deliver deliver; };
+struct Discard { ModelId model; engine::Handle handle; };
 struct AskMemory {};
 struct SetThreads { std::uint32_t threads = 0; };  // Most threads a run may use.
 
@@ -55,6 +58,12 @@ struct SaveDone { engine::Saved saved; };
 struct RestoreFailed { ModelId model; SeqId seq; Error error; };
 struct SaveFailed { ModelId model; StateId state; Error error; };
 struct VerbFailed { std::string verb; ModelId model; SeqId seq; Error error; };
+struct PrepareDone { engine::Prepared prepared; };
+struct PrepareFailed { ModelId model; engine::Handle handle; Error error; };
+struct DeliverDone { engine::Delivered delivered; };
+struct DeliverFailed {
+  ModelId model; engine::Handle handle; engine::Deliverable what{}; Error error;
+};
 struct Memory { engine::MemoryReport report; };
 
 // --- To a text worker ---------------------------------------------------------------------------
@@ -70,11 +79,13 @@ struct ChatParsed { std::uint64_t request = 0; std::uint32_t choice = 0; text::P
 struct TextFailed { std::uint64_t request = 0; ModelId model; Error error; };  // 0: LoadVocabulary.
 // clang-format on
 
-using Message = std::variant<Hello, Load, Unload, Open, Run, Save, Restore, Forget, Drop,
-                             LeaseTensor, ReleaseTensor, Cancel, AskMemory, SetThreads, LoadDone,
-                             LoadFailed, RunDone, RunFailed, OpenFailed, SaveDone, SaveFailed,
-                             RestoreFailed, VerbFailed, Memory, LoadVocabulary, RenderChat,
-                             Tokenize, VocabularyDone, TextDone, TextFailed, ParseChat, ChatParsed>;
+using Message =
+    std::variant<Hello, Load, Unload, Open, Run, Save, Restore, Forget, Drop, LeaseTensor,
+                 ReleaseTensor, Cancel, AskMemory, SetThreads, LoadDone, LoadFailed, RunDone,
+                 RunFailed, OpenFailed, SaveDone, SaveFailed, RestoreFailed, VerbFailed, Memory,
+                 LoadVocabulary, RenderChat, Tokenize, VocabularyDone, TextDone, TextFailed,
+                 ParseChat, ChatParsed, Prepare, Deliver, Discard, PrepareDone, PrepareFailed,
+                 DeliverDone, DeliverFailed>;
 
 // Appends one whole frame to `out`.
 void encode(const Message& message, std::string& out);

@@ -49,6 +49,25 @@ inline engine::ModelInfo sample_info() {
   info.can.sliding_window = true;
   info.can.window = 512;
   info.can.longest_node = Duration{5};
+  info.can.pictures = true;
+  info.picture = {.digest = "d",
+                  .space = "sd",
+                  .family = "KL-f8",
+                  .channels = 4,
+                  .factor = 8,
+                  .scale_millionths = 182150,
+                  .shift_millionths = 1,
+                  .multiple = 64,
+                  .usual = {512, 256},
+                  .encoder = "clip-l",
+                  .prompt_tokens = 77,
+                  .prompt_width = 768,
+                  .takes_width = 1024,
+                  .sampler = "ddim",
+                  .steps = 20,
+                  .steps_draft = 10,
+                  .steps_fine = 40,
+                  .cfg_millionths = 7500000};
   return info;
 }
 
@@ -107,9 +126,54 @@ inline std::vector<Message> sample_device_messages() {
           Memory{report}};
 }
 
+inline std::vector<Message> sample_picture_messages() {
+  const ModelId model{3};
+  const engine::Handle a{11}, b{12}, c{13};
+  const engine::Picture picture{{2, 1}, {1, 2, 3, 4, 5, 6}};
+  const engine::LatentCopy latent{{8, 4}, {0.5F, -1, 2}};
+  const auto prepare = [&](engine::PictureWork work) {
+    return Prepare{{model, c, std::move(work)}};
+  };
+  const engine::SampleLatent fresh{.words = a, .seed = 7, .steps = 9, .size = {64, 32}};
+  const engine::SampleLatent on{.words = a,
+                                .negative = b,
+                                .seed = ~std::uint64_t{0},
+                                .steps = 20,
+                                .cfg = 3.5,
+                                .sampler = "euler",
+                                .size = {64, 64},
+                                .from = engine::Handle{14},
+                                .strength = 0.55,
+                                .go_on = engine::GoOn{8, engine::Handle{15}, {1, 2}}};
+  const Error error{Code::TooLarge, "4096x64 pixels; at most 2048"};
+  return {prepare(engine::EncodeText{"a red apple"}),
+          prepare(fresh),
+          prepare(on),
+          prepare(engine::DecodeLatent{a}),
+          prepare(engine::EncodePicture{.picture = picture, .size = {64, 64}}),
+          prepare(engine::EncodePicture{.pixels = b, .size = {64, 64}}),
+          prepare(engine::AdoptLatent{latent}),
+          prepare(engine::ResizeLatent{a, {128, 64}}),
+          prepare(engine::BlendLatents{a, b, 0.25, true}),
+          Deliver{{model, a, engine::Deliverable::Latent}},
+          Discard{model, a},
+          PrepareDone{{model, a, 8, Bytes{5}, Bytes{6}}},
+          PrepareFailed{model, a, error},
+          DeliverDone{{model, a, engine::Deliverable::Preview, picture, latent}},
+          DeliverFailed{model, a, engine::Deliverable::Preview, error},
+          Run{{.run = RunId{9}, .model = model, .slice = Duration{5}, .pass = {a, b}}},
+          RunDone{{.run = RunId{9},
+                   .model = model,
+                   .device = Duration{4},
+                   .pass_done = true,
+                   .stepped = {{a, 3, false}, {b, 9, true}},
+                   .longest = Duration{2}}}};
+}
+
 inline std::vector<Message> sample_messages() {
   const ModelId model{2};
   std::vector<Message> all = sample_device_messages();
+  for (Message& message : sample_picture_messages()) all.push_back(std::move(message));
   all.push_back(LoadVocabulary{model, "/models/a.gguf"});
   all.push_back(RenderChat{1, {model, R"([{"role":"user","content":"hi"}])", "[]", "{}", false}});
   all.push_back(Tokenize{2, {model, std::string("a\0b", 3), false, true}});

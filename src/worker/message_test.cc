@@ -36,6 +36,28 @@ TEST(Message, EveryTypeComesBackAsItWas) {
   }
 }
 
+void expect_same_work(const engine::PictureWork& got, const engine::PictureWork& sent) {
+  ASSERT_EQ(got.index(), sent.index());
+  if (const auto* sample = std::get_if<engine::SampleLatent>(&sent)) {
+    const auto& arrived = std::get<engine::SampleLatent>(got);
+    EXPECT_EQ(arrived.negative, sample->negative);
+    EXPECT_EQ(arrived.seed, sample->seed);
+    EXPECT_EQ(arrived.cfg, sample->cfg);
+    EXPECT_EQ(arrived.from, sample->from);
+    EXPECT_EQ(arrived.strength, sample->strength);
+    EXPECT_EQ(arrived.size, sample->size);
+    ASSERT_EQ(arrived.go_on.has_value(), sample->go_on.has_value());
+    if (sample->go_on) {
+      EXPECT_EQ(arrived.go_on->held, sample->go_on->held);
+      EXPECT_EQ(arrived.go_on->copy, sample->go_on->copy);
+    }
+  } else if (const auto* encode = std::get_if<engine::EncodePicture>(&sent)) {
+    const auto& arrived = std::get<engine::EncodePicture>(got);
+    EXPECT_EQ(arrived.picture.rgb, encode->picture.rgb);
+    EXPECT_EQ(arrived.pixels, encode->pixels);
+  }
+}
+
 // The test above compares encodings; a field that is never written would pass it.
 TEST(Message, FieldsArrive) {
   for (const Message& message : sample_messages()) {
@@ -50,9 +72,15 @@ TEST(Message, FieldsArrive) {
       EXPECT_EQ(open->open.sampling.seed, sent.sampling.seed);
       EXPECT_EQ(open->open.sampling.logit_bias, sent.sampling.logit_bias);
       EXPECT_EQ(open->open.sampling.ignore_eos, sent.sampling.ignore_eos);
+    } else if (const auto* prepare = std::get_if<Prepare>(&*back)) {
+      expect_same_work(prepare->prepare.work, std::get<Prepare>(message).prepare.work);
     } else if (const auto* ran = std::get_if<RunDone>(&*back)) {
       const auto& sent = std::get<RunDone>(message).ran;
       ASSERT_EQ(ran->ran.items.size(), sent.items.size());
+      EXPECT_EQ(ran->ran.stepped.size(), sent.stepped.size());
+      EXPECT_EQ(ran->ran.pass_done, sent.pass_done);
+      EXPECT_EQ(ran->ran.longest, sent.longest);
+      if (sent.items.empty()) continue;
       EXPECT_EQ(ran->ran.items[0].state, sent.items[0].state);
       EXPECT_EQ(ran->ran.items[0].best[1], sent.items[0].best[1]);
       EXPECT_EQ(ran->ran.items[0].top.size(), sent.items[0].top.size());
