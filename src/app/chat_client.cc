@@ -57,7 +57,7 @@ const std::string* string_at(const json::Value* value, std::string_view name) {
 // What an error of the server says, or nothing if `body` is none.
 std::optional<Error> error_in(const json::Value& body, int status) {
   const json::Value* error = body.find("error");
-  if (error == nullptr) return std::nullopt;
+  if (error == nullptr || error->is_null()) return std::nullopt;
   const std::string* message = string_at(error, "message");
   const std::string* code = string_at(error, "code");
   std::string text = message != nullptr ? *message : fmt::format("status {}", status);
@@ -299,11 +299,64 @@ Result<ChatClient::Answered> ChatClient::request(std::string_view method, std::s
 }
 
 Result<std::string> ChatClient::get(std::string_view path) const {
-  auto [status, body] = TRY(request("GET", path));
-  const auto parsed = json::parse(body);
+  return whole(head("GET", path, 0));
+}
+
+Result<std::string> ChatClient::post(std::string_view path, const std::string& body) const {
+  return whole(head("POST", path, body.size()) + body);
+}
+
+Result<> ChatClient::follow(std::string_view path,
+                            const std::function<void(const std::string&)>& on_data) const {
+  EventReader events;
+  std::string refusal;
+  int status = 0;
+  const auto read = [&](const std::string& piece) -> Result<> {
+    if (status != 200) {
+      refusal += piece;
+      return {};
+    }
+    events.add(piece);
+    while (const auto data = events.next()) on_data(*data);
+    return {};
+  };
+  if (!TRY(exchange(head("GET", path, 0), status, read))) return fail(Code::Io, "interrupted");
+  if (status == 200) return {};
+  const auto parsed = json::parse(refusal);
   auto error = parsed ? error_in(*parsed, status) : std::nullopt;
+  return tl::unexpected(error.value_or(
+      Error{Code::Invalid, fmt::format("the server answered with status {}", status)}));
+}
+
+Result<std::string> ChatClient::whole(const std::string& request) const {
+  std::string body;
+  int status = 0;
+  const auto read = [&body](const std::string& piece) -> Result<> {
+    body += piece;
+    return {};
+  };
+  if (!TRY(exchange(request, status, read))) return fail(Code::Io, "interrupted");
+  const auto parsed = json::parse(body);
+  const bool good = status >= 200 && status < 300;
+  auto error = parsed && !good ? error_in(*parsed, status) : std::nullopt;
+  const json::Value* faults = parsed && !good ? parsed->find("errors") : nullptr;
+  if (error && faults != nullptr && faults->as<json::Array>() != nullptr) {
+    error->message.clear();
+    for (const json::Value& fault : *faults->as<json::Array>()) {
+      const std::string* code = string_at(&fault, "code");
+      const std::string* message = string_at(&fault, "message");
+      if (code == nullptr || message == nullptr) continue;
+      const auto place = [&fault](std::string_view name) {
+        const json::Value* number = fault.find(name);
+        return number == nullptr ? 0 : number->integer().value_or(0);
+      };
+      error->message +=
+          fmt::format("{}{} line {}, column {}: {}", error->message.empty() ? "" : "\n", *code,
+                      place("line"), place("column"), *message);
+    }
+  }
   if (error) return tl::unexpected(std::move(*error));
-  if (status != 200) {
+  if (!good) {
     return fail(Code::Invalid, fmt::format("the server answered with status {}", status));
   }
   return body;

@@ -1,4 +1,4 @@
-// The little of HTTP that `lares chat` needs to talk to a server: one request a connection, answers
+// The little of HTTP that our commands need to talk to a server: one request a connection, answers
 // whole or as a stream of events.
 //
 // One thread; every wait also ends when `interrupt_fd` has something to read.
@@ -69,11 +69,17 @@ class ChatClient {
   };
   Result<Answered> request(std::string_view method, std::string_view path,
                            const std::string& body = "") const;
+  // The same for POST. What several faults of a sketch say is in the error, a line each.
+  Result<std::string> post(std::string_view path, const std::string& body) const;
+  // GET of a stream of events, to its end: the data of each.
+  Result<> follow(std::string_view path,
+                  const std::function<void(const std::string&)>& on_data) const;
   // Names of the models.
   Result<std::vector<std::string>> models() const;
 
  private:
   Result<int> connect() const;
+  Result<std::string> whole(const std::string& request) const;
   [[nodiscard]] std::string head(std::string_view method, std::string_view path,
                                  std::size_t body_bytes) const;
   // Calls `on_body` with what of the body has come, until all has; false if interrupted.

@@ -3,11 +3,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "app/image_folder.h"
 #include "app/model_folder.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -51,6 +53,14 @@ Result<std::vector<server::ModelEntry>> served_models(const Config& config) {
           models, [&](const auto& other) { return other.name == m.name || other.path == m.path; });
       if (!known)
         models.push_back({.name = m.name, .path = m.path, .pool_tokens = config.pool_tokens});
+    }
+  }
+  if (!config.models_folder.empty()) {
+    for (const std::string& folder : find_image_models(config.models_folder)) {
+      std::string name = std::filesystem::path(folder).lexically_normal().filename().string();
+      const bool known = std::ranges::any_of(
+          models, [&](const auto& other) { return other.name == name || other.path == folder; });
+      if (!known) models.push_back({.name = std::move(name), .path = folder, .pictures = true});
     }
   }
   if (models.empty() && config.engine == "sim") models.push_back({.name = "sim", .path = "sim"});

@@ -14,6 +14,7 @@
 #include "app/config.h"
 #include "app/image_folder.h"
 #include "app/model_folder.h"
+#include "app/sketch_run_command.h"
 #include "core/text.h"
 #include "sketch/json_form.h"
 #include "sketch/parser.h"
@@ -30,6 +31,9 @@ constexpr std::string_view kHelp =
     "stages\n"
     "                          with their types, batch and cache keys and prices\n"
     "lares sketch fmt FILE     the sketch in its canonical form\n"
+    "lares sketch run FILE [NAME=TEXT | NAME=@FILE.png ...] --out DIR   makes what the sketch says "
+    "on\n"
+    "                          a running server: its files and record.json, into DIR\n"
     "\n"
     "FILE holds a sketch as text or as JSON; `-` is standard input. docs/sketches.md explains the\n"
     "language. A faulty sketch ends with status 1 and what is wrong with it.\n"
@@ -39,9 +43,14 @@ constexpr std::string_view kHelp =
     "  --models DIR    The models to plan with; default the folder `models` in --data.\n"
     "  --data DIR      The server's data folder; default $XDG_DATA_HOME/lares or\n"
     "                  ~/.local/share/lares.\n"
-    "  --memory SIZE   The device's, as in 8GiB; without it nothing is too large for it.\n";
+    "  --memory SIZE   The device's, as in 8GiB; without it nothing is too large for it.\n"
+    "  --server URL    run: the server; default http://127.0.0.1:8080. check --json: asks that "
+    "server,\n"
+    "                  which knows prices and what is cached.\n"
+    "  --key KEY       Where the server asks for one; default $LARES_KEY.\n"
+    "  --out DIR       run: where to; default the folder that it is called in.\n";
 
-constexpr std::array<std::string_view, 2> kActions{"check", "fmt"};
+constexpr std::array<std::string_view, 3> kActions{"check", "fmt", "run"};
 constexpr std::array<std::string_view, 6> kFlags{"--json", "--write",  "--models",
                                                  "--data", "--memory", "--help"};
 // Some times what the language allows, so that its own limit is what is told.
@@ -71,7 +80,7 @@ Result<> set_flag(Options& options, std::string_view flag, const std::string& va
 
 Result<> check_words(const std::vector<std::string>& words) {
   if (words.empty()) {
-    return fail(Code::Invalid, "say what to do: check or fmt; `lares sketch --help` explains");
+    return fail(Code::Invalid, "say what to do: check, fmt or run; `lares sketch --help` explains");
   }
   if (std::ranges::find(kActions, words[0]) == kActions.end()) {
     return fail(Code::Invalid, fmt::format("there is no `lares sketch {}`.{}", words[0],
@@ -223,6 +232,10 @@ Answer format_sketch(const std::string& source, bool json) {
 }
 
 int run_sketch_command(std::span<const std::string> arguments, const std::string& executable) {
+  const bool asks_server = std::ranges::any_of(
+      arguments, [](const std::string& word) { return word.starts_with("--server"); });
+  if (!arguments.empty() && (arguments[0] == "run" || (arguments[0] == "check" && asks_server)))
+    return run_sketch_on_server(arguments);
   Result<Options> options = parse_options(arguments);
   if (!options) {
     fmt::print(stderr, "lares sketch: {}\n", options.error().message);

@@ -99,6 +99,8 @@ Result<std::unique_ptr<engine::Engine>> make_engine(const Options& options) {
   auto text = TRY(llm::LlmEngine::create(llm));
   diffusion::PictureOptions pictures;
   pictures.threads = static_cast<std::uint32_t>(std::max<std::int64_t>(options.threads, 1));
+  // ggml's threads wait for each other by spinning, in both engines: one governor for both.
+  pictures.threads_now = [governed = text.get()] { return governed->threads_now(); };
   return std::make_unique<engine::JoinedEngine>(
       std::move(text), std::make_unique<diffusion::PictureEngine>(std::move(pictures)));
 #else

@@ -42,6 +42,10 @@ Result<Saved> JoinedEngine::save(const Save& save) {
   return of(save.model).save(save);
 }
 
+Result<> JoinedEngine::restore(const Restore& restore) {
+  return of(restore.model).restore(restore);
+}
+
 void JoinedEngine::forget(ModelId model, StateId state) {
   of(model).forget(model, state);
 }

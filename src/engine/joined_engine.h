@@ -21,6 +21,7 @@ class JoinedEngine final : public Engine {
   Result<> open(const Open& open) override;
   Result<Ran> run(const Run& run) override;
   Result<Saved> save(const Save& save) override;
+  Result<> restore(const Restore& restore) override;
   void forget(ModelId model, StateId state) override;
   void drop(ModelId model, SeqId seq) override;
   Result<> lease(const Lease& lease) override;

@@ -15,6 +15,7 @@
 #include "core/result.h"
 #include "core/types.h"
 #include "engine/engine.h"
+#include "server/sketch_run.h"
 #include "text/text_engine.h"
 
 namespace lares::server {
@@ -43,6 +44,14 @@ struct EmbedPrompt {
   bool truncate = false;         // Texts beyond the model's window are cut, not refused.
 };
 
+// A sketch that was planned already, for whoever asks (server/sketch_request.h).
+struct SketchPrompt {
+  std::shared_ptr<const sketch::Plan> plan;
+  std::vector<SketchInput> inputs;
+  bool previews = false;  // The sink gets pictures of what is becoming.
+};
+inline constexpr std::string_view kImageClass = "image";
+
 // What embeddings are asked from when there is no model of this name.
 inline constexpr std::string_view kEmbeddingAlias = "starter-embed";
 // The class of requests for embeddings that claim none, where it is configured.
@@ -59,7 +68,7 @@ struct Generation {
   std::optional<Duration> keep{};  // How long the model stays when unused, from now on; max = auto.
   bool unload_only = false;        // There is nothing to generate: that is all.
   TaskId task{};                   // Groups an agent's calls (X-Lares-Task); 0 = none.
-  std::variant<ChatPrompt, TextPrompt, TokenPrompt, EmbedPrompt> prompt;
+  std::variant<ChatPrompt, TextPrompt, TokenPrompt, EmbedPrompt, SketchPrompt> prompt;
   engine::Sampling sampling;  // seed and choice are filled in by the loop.
   std::optional<std::uint64_t> seed;
   std::optional<std::uint32_t>
@@ -106,6 +115,19 @@ struct Embedding {
   std::vector<float> values;
 };
 
+// How far a sketch has come, in passes over networks; `total` falls when work turns out cached.
+struct SketchProgress {
+  std::uint32_t done = 0, total = 0;
+};
+struct SketchPreview {
+  engine::Picture picture;  // One pixel per cell of the latent.
+};
+// Once, before Ended: what was done, and how long it took.
+struct SketchDone {
+  SketchCounts counts;
+  Duration device{}, queue_wait{}, model_load{}, total{};
+};
+
 struct Usage {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;  // Of the prompt, found in the KV cache.
@@ -134,7 +156,8 @@ struct QueueNews {
 };
 
 // TextDelta and Embedding exclude each other.
-using GenerationEvent = std::variant<Accepted, TextDelta, Embedding, QueueNews, Ended>;
+using GenerationEvent = std::variant<Accepted, TextDelta, Embedding, QueueNews, SketchProgress,
+                                     SketchPreview, SketchOutput, SketchDone, Ended>;
 
 // Where a generation's events go. Called on the loop thread, in order, Ended last and exactly once;
 // must not block: hand over and return.

@@ -59,7 +59,8 @@ LoopCore::LoopCore(LoopOptions options, sched::Scheduler scheduler,
       usage_(std::move(usage)),
       metrics_(metrics),
       scheduler_(std::move(scheduler)),
-      seed_state_(options_.seed) {
+      seed_state_(options_.seed),
+      pictures_(options_.picture_cache) {
   // Ids go on growing over restarts, so that a client's old id never names another's request.
   next_id_ = static_cast<std::uint64_t>(unix_ms()) * 1000;
   for (const auto& past : options_.past_use) day_usage_.add(past.member, past.unix_ms, past.use);
@@ -116,7 +117,10 @@ void LoopCore::run() {
     check_text_limit();
     unload_gone();
     if (now() >= decision_.wake_at) decide();
-    while (!events_.empty()) decide();
+    do {
+      settle_sketches();
+      while (!events_.empty()) decide();
+    } while (!sketches_done_.empty());
     settle_rows();
     tell_queue();
     publish();  // First, so that whoever hears of an end finds it in the status too.
@@ -264,6 +268,11 @@ void LoopCore::on(ProbedCommand command) {
   models_changed_ = true;
   if (!command.info) {
     fail_model(command.model, command.info.error().message);
+  } else if (command.info->can.pictures) {
+    model.info = *command.info;
+    model.at = ModelState::At::Available;
+    log_info("model found", {{"model", model.entry.name}, {"weights", model.info.weights.count}});
+    tell_need(command.model, model.entry.pinned);
   } else if (!command.info->can.generates && !command.info->can.embeds) {
     model.info = *command.info;
     fail_model(command.model, "this file is not a model that generates text or embeddings");
@@ -363,7 +372,10 @@ void LoopCore::publish() {
   } else {
     status.reason.clear();
   }
-  if (std::exchange(models_changed_, false)) publish_models();
+  if (std::exchange(models_changed_, false)) {
+    publish_catalogue();
+    publish_models();
+  }
 }
 
 Duration LoopCore::restart_delay(Restart& restart) {

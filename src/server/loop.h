@@ -33,6 +33,8 @@ struct ModelEntry {
   bool pinned = false;              // Loaded at the start, and never taken off.
   Duration keep = Duration::max();  // Taken off when unused for so long; max = only for room.
 
+  bool pictures = false;  // A folder in the layout of diffusers.
+
   bool operator==(const ModelEntry&) const = default;
 };
 
@@ -61,6 +63,7 @@ struct LoopOptions {
   std::vector<std::string> shared_prompts;  // Words that the whole household begins prompts with.
   Bytes host_memory{};              // For what leaves the device's memory and may come back.
   Bytes device_memory{};            // For models; 0 = nine tenths of what is free at the start.
+  Bytes picture_cache{256 << 20};   // For conditioning and latents kept for the next time.
   std::string device_name = "cpu";  // Part of the key: the processor and its threads.
   std::string event_log;            // File to write the scheduler's event log to; "" = none.
   std::uint64_t seed = 0;           // Where seeds of requests without one come from.

@@ -19,6 +19,7 @@
 #include "server/loop.h"
 #include "server/loop_metrics.h"
 #include "server/model_state.h"
+#include "server/picture_cache.h"
 #include "server/request.h"
 
 namespace lares::server {
@@ -36,6 +37,7 @@ struct SentRun {
   std::uint32_t tokens = 0;
   Instant since;  // When the device could begin it.
   std::vector<sched::StepItem> items{};
+  std::vector<engine::Handle> pass{};  // Of an image model: of the items, in their order.
 };
 
 class LoopCore final : public Service {
@@ -52,6 +54,7 @@ class LoopCore final : public Service {
   void set_models(const std::vector<ModelEntry>& models) override;
   void queue(std::function<void(std::vector<QueueEntry>)> done) override;
   void memory(std::function<void(MemoryStatus)> done) override;
+  [[nodiscard]] CatalogueNow catalogue() const override;
   [[nodiscard]] std::vector<ModelStatus> models() const override;
   [[nodiscard]] ServiceStatus status() const override;
 
@@ -116,6 +119,7 @@ class LoopCore final : public Service {
 
   // loop_requests.cc: a request's way to the scheduler and out again.
   void begin(Request& request);
+  bool find_class(Request& request);
   void ask_text(Request& request);
   void on_tokens(Request& request, text::Rendered rendered);
   void schedule(Request& request);
@@ -165,6 +169,27 @@ class LoopCore final : public Service {
   void schedule_texts(Request& request);
   bool text_waits(Request& request, JobId job);
   void on_embedding(Request& request, std::uint32_t index, const engine::ItemResult& item);
+
+  // loop_sketch.cc: sketches, whose work is passes.
+  class SketchLink;
+  bool find_sketch_models(Request& request);
+  void start_sketch(Request& request);
+  void schedule_work(Request& request, SketchWork work);
+  void open_work(Request& request, const sched::OpenSequence& action);
+  void send_pass(const sched::RunStep& action, SentRun sent);
+  void pass_done(const SentRun& sent, const engine::Ran& ran);
+  void learn_pass(const Request& request, std::uint32_t unit, const SentRun& sent,
+                  ModelState& model);
+  void ask_preview(Request& request, std::uint32_t unit);
+  void end_jobs(Request& request);
+  void restart_sketches(std::optional<std::uint32_t> model);
+  void settle_sketches();
+  void publish_catalogue();  // The snapshot's mutex is held.
+  void handle(const worker::PrepareDone& message);
+  void handle(const worker::PrepareFailed& message);
+  void handle(worker::DeliverDone message);
+  void handle(const worker::DeliverFailed& message);
+  Request* owner_of(engine::Handle handle);
 
   // loop_device.cc: the device worker.
   void start_device();
@@ -233,6 +258,7 @@ class LoopCore final : public Service {
   std::atomic<std::uint64_t> next_id_;
   mutable std::mutex snapshot_mutex_;
   std::vector<ModelStatus> models_snapshot_;
+  CatalogueNow catalogue_snapshot_;
   ServiceStatus status_snapshot_;
   std::unordered_set<JobId> known_;  // Requests taken on and not ended.
 
@@ -267,6 +293,12 @@ class LoopCore final : public Service {
   };
   std::vector<EndedRow> ended_rows_;
   std::vector<worker::Message> messages_;
+
+  PictureCache pictures_;
+  std::vector<sketch::Cost> picture_costs_;                 // As measured.
+  std::unordered_map<engine::Handle, JobId> handle_owner_;  // Of work that was prepared.
+  std::uint64_t next_handle_ = 0;
+  std::vector<JobId> sketches_done_;  // To be ended once nobody is inside them.
 
   std::deque<TextJob> text_queue_;  // Sent to the text worker, in order; front is worked on.
   std::uint64_t text_number_ = 0;   // Which text worker this is: counts their starts.

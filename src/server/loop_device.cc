@@ -53,6 +53,10 @@ void LoopCore::read_device() {
     if (device_.get() != reading) return;  // Given up over one of the messages.
     if (auto* done = std::get_if<worker::RunDone>(&message)) handle(std::move(*done));
     if (auto* failed = std::get_if<worker::RunFailed>(&message)) handle(*failed);
+    if (auto* prepared = std::get_if<worker::PrepareDone>(&message)) handle(*prepared);
+    if (auto* refused = std::get_if<worker::PrepareFailed>(&message)) handle(*refused);
+    if (auto* delivered = std::get_if<worker::DeliverDone>(&message)) handle(std::move(*delivered));
+    if (auto* kept = std::get_if<worker::DeliverFailed>(&message)) handle(*kept);
     if (auto* loaded = std::get_if<worker::LoadDone>(&message)) handle(std::move(*loaded));
     if (auto* load_failed = std::get_if<worker::LoadFailed>(&message)) handle(*load_failed);
     if (auto* refused = std::get_if<worker::VerbFailed>(&message)) {
@@ -74,6 +78,14 @@ void LoopCore::device_lost(const std::string& why) {
   device_.reset();
   keep_costs();  // The model is loaded anew with what was learnt, not with what was first measured.
   metrics_.device_restarts.add();
+  if (!sent_runs_.empty()) {
+    for (const sched::StepItem& item : sent_runs_.front().items) {
+      const auto owner = choices_.find(item.job);
+      if (owner == choices_.end()) continue;
+      Request& request = requests_.at(owner->second.first);
+      if (request.sketch) ++request.sketch->deaths;
+    }
+  }
   sent_runs_.clear();
   device_clock_.lost(now());
   answer_memory();
@@ -82,12 +94,14 @@ void LoopCore::device_lost(const std::string& why) {
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
     ModelState& model = models_[i];
     std::ranges::fill(model.seq_owner, JobId{});
+    model.pass_spent = {};
     if (model.at == ModelState::At::Loading && ++model.load_crashes >= kLoadCrashesMax) {
       fail_model(i, "the device worker died while loading it, twice");
     } else if (model.at == ModelState::At::Loading || model.at == ModelState::At::Ready) {
       model.at = ModelState::At::Available;
     }
   }
+  restart_sketches(std::nullopt);
   if (const Duration delay = restart_delay(device_restart_); delay.count() > 0) {
     device_restart_.retry_at = now() + delay;
   } else {
@@ -113,6 +127,10 @@ void LoopCore::load_model(std::uint32_t index) {
   model.load_wanted = false;
   model.at = ModelState::At::Loading;
   models_changed_ = true;
+  if (model.info.can.pictures) {
+    to_device(worker::Load{{.model = ModelId{index}, .path = model.entry.path, .pictures = true}});
+    return;
+  }
   const sched::Options& s = options_.scheduler;
   recall_cost(model);
   // Twice the running jobs: the other half holds prefixes of ended ones.
@@ -191,8 +209,9 @@ void LoopCore::handle(worker::LoadDone message) {
   model.at = ModelState::At::Ready;
   model.load_crashes = 0;
   ++model.loads;
-  model.info = loaded.info;
-  model.info.weights = loaded.weights;  // As placed: repacked copies count.
+  const bool pictures = model.info.can.pictures;
+  if (!pictures) model.info = loaded.info;  // Else the probe knows more.
+  model.info.weights = loaded.weights;      // As placed: repacked copies count.
   model.need = loaded.kv + loaded.compute;
   model.reload = loaded.took;
   model.measured = true;
@@ -202,28 +221,40 @@ void LoopCore::handle(worker::LoadDone message) {
   log_info("model ready", {{"model", model.entry.name},
                            {"pool_tokens", model.pool_tokens},
                            {"ms", loaded.took.count() / 1000000}});
-  if (!model.cost) learn_cost(model, loaded.step_times);
+  if (!model.cost && !pictures) learn_cost(model, loaded.step_times);
   to_device(worker::AskMemory{});
-  events_.emplace_back(sched::ModelReady{ModelId{index},
-                                         kDevice,
-                                         {.pool_tokens = loaded.pool_tokens,
-                                          .context = model.context,
-                                          .sequences = loaded.sequences,
-                                          .batch_tokens = batch_tokens(model),
-                                          .cut_anywhere = loaded.info.can.cut_anywhere,
-                                          .kv_per_token = state_bytes_per_token(loaded)},
-                                         model.cost.value_or(sched::CostTable())});
+  if (pictures) {
+    events_.emplace_back(sched::ModelReady{ModelId{index},
+                                           kDevice,
+                                           {.sequences = engine::kPassMax,
+                                            .batch_tokens = engine::kPassMax,
+                                            .cut_anywhere = false,
+                                            .graphs = true},
+                                           {}});
+  } else {
+    events_.emplace_back(sched::ModelReady{ModelId{index},
+                                           kDevice,
+                                           {.pool_tokens = loaded.pool_tokens,
+                                            .context = model.context,
+                                            .sequences = loaded.sequences,
+                                            .batch_tokens = batch_tokens(model),
+                                            .cut_anywhere = loaded.info.can.cut_anywhere,
+                                            .kv_per_token = state_bytes_per_token(loaded)},
+                                           model.cost.value_or(sched::CostTable())});
+  }
   tell_need(index);
   for (auto& [id, request] : requests_) {
-    const bool waited = request.model == index && request.at == Request::At::Scheduled;
+    const bool waited =
+        request.model == index && !request.model_ready_at && request.at == Request::At::Scheduled;
     if (waited && !request.first_run_at) request.model_ready_at = now();
   }
 }
 
 void LoopCore::handle(worker::RunDone message) {
   const engine::Ran& ran = message.ran;
-  const bool expected = !sent_runs_.empty() && sent_runs_.front().run == ran.run &&
-                        sent_runs_.front().items.size() == ran.items.size();
+  const bool expected =
+      !sent_runs_.empty() && sent_runs_.front().run == ran.run &&
+      (!sent_runs_.front().pass.empty() || sent_runs_.front().items.size() == ran.items.size());
   if (!expected) return device_lost("it answered a run that was not sent");
   const SentRun sent = std::move(sent_runs_.front());
   sent_runs_.pop_front();
@@ -235,6 +266,7 @@ void LoopCore::handle(worker::RunDone message) {
   if (ran.idle.count() > 0) metrics_.idle_seconds.observe(in_seconds(ran.idle));
   metrics_.sampling_seconds.observe(in_seconds(ran.sampling));
 
+  if (!sent.pass.empty()) return pass_done(sent, ran);
   auto& done = event_items_.emplace_back();
   for (std::size_t i = 0; i < ran.items.size(); ++i) {
     const engine::ItemResult& item = ran.items[i];
@@ -317,6 +349,7 @@ void LoopCore::perform(const sched::OpenSequence& action) {
   if (owner == choices_.end()) return;  // A sibling's refusal ended it in this same decision.
   const auto [id, index] = owner->second;
   Request& request = requests_.at(id);
+  if (request.sketch) return open_work(request, action);
   Choice& choice = request.choices[index];
   choice.seq = action.seq;
   models_[action.model.value].seq_owner[action.seq.value] = action.job;
@@ -346,6 +379,10 @@ void LoopCore::perform(const sched::RunStep& action) {
       std::span(decision_.items).subspan(action.first, action.count);
   engine::Run run{.run = action.run, .model = action.model};
   SentRun sent{.run = action.run, .model = action.model.value, .since = now()};
+  if (models_[sent.model].info.can.pictures) {
+    sent.items.assign(items.begin(), items.end());
+    return send_pass(action, std::move(sent));
+  }
   for (const sched::StepItem& item : items) {
     run.items.push_back({item.seq, item.tokens});
     sent.tokens += item.tokens;

@@ -9,6 +9,12 @@
 namespace lares::server {
 namespace {
 
+bool uses_model(const Request& request, std::uint32_t index) {
+  return request.sketch && std::ranges::any_of(request.sketch->models, [index](const auto& model) {
+           return model.second.value == index;
+         });
+}
+
 std::uint64_t file_time(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_mtime) : 0;
@@ -61,7 +67,8 @@ void LoopCore::publish_models() {
   for (const ModelState& model : models_) {
     if (model.embeds || model.gone) continue;
     // What embeds only is loaded as its twin.
-    const bool twin = model.at == ModelState::At::Available && !model.info.can.generates;
+    const bool twin =
+        model.at == ModelState::At::Available && model.info.can.embeds && !model.info.can.generates;
     const ModelState& shown = twin ? models_[model.twin] : model;
     models_snapshot_.push_back({.name = model.entry.name,
                                 .state = std::string(name_of(shown.at)),
@@ -104,13 +111,15 @@ void LoopCore::unload_gone() {
     ModelState& model = models_[i];
     if (!model.gone || model.at != ModelState::At::Ready) continue;
     const bool asked = std::ranges::any_of(requests_, [&](const auto& entry) {
-      return entry.second.model == i || entry.second.model == model.twin;
+      return entry.second.model == i || entry.second.model == model.twin ||
+             uses_model(entry.second, i);
     });
     const bool running =
         std::ranges::any_of(sent_runs_, [i](const SentRun& run) { return run.model == i; });
     if (asked || running) continue;
     model.at = ModelState::At::Available;
     to_device(worker::Unload{ModelId{i}});
+    if (model.info.can.pictures) restart_sketches(i);
     if (!model.embeds) to_text(worker::Unload{ModelId{i}});
     events_.emplace_back(sched::ModelForgotten{ModelId{i}});
     log_info("model unloaded", {{"model", model.entry.name}});

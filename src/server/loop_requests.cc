@@ -54,22 +54,36 @@ std::string LoopCore::model_names() const {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void LoopCore::begin(Request& request) {
+// False if there is no such class: the request has ended.
+bool LoopCore::find_class(Request& request) {
   const Generation& g = request.generation;
   auto cls = std::ranges::find(options_.classes, g.cls);
-  if (cls == options_.classes.end() && request.embeds() && g.cls == kEmbeddingClass) {
+  const bool implied = (request.embeds() && g.cls == kEmbeddingClass) ||
+                       (request.sketches() && g.cls == kImageClass);
+  if (cls == options_.classes.end() && implied) {
     request.generation.cls = "chat";  // Always configured.
     cls = std::ranges::find(options_.classes, g.cls);
   }
   if (cls == options_.classes.end()) {
     const std::vector<std::string_view> names(options_.classes.begin(), options_.classes.end());
-    return fail_request(
+    fail_request(
         request.id,
         Error{Code::Invalid, fmt::format("there is no class `{}`.{} Classes: {}.", g.cls,
                                          suggestion(g.cls, names), fmt::join(names, ", "))},
         "class_unknown");
+    return false;
   }
   request.cls = static_cast<std::uint32_t>(cls - options_.classes.begin());
+  return true;
+}
+
+void LoopCore::begin(Request& request) {
+  if (!find_class(request)) return;
+  const Generation& g = request.generation;
+  if (request.sketches()) {
+    if (find_sketch_models(request)) start_sketch(request);
+    return;
+  }
   const auto model = model_for(request);
   if (!model && (g.model.empty() || g.model == "default")) {
     return fail_request(
@@ -105,6 +119,14 @@ void LoopCore::begin(Request& request) {
   if (g.unload_only) {
     accept(request);
     return end_request(request.id, store::Outcome::Done, std::nullopt, "");
+  }
+  if (state.info.can.pictures) {
+    return fail_request(
+        request.id,
+        Error{Code::Unsupported, fmt::format("{} makes pictures; ask /v1/images/generations or "
+                                             "/v1/sketches for them, or name another model",
+                                             state.entry.name)},
+        "model_cannot_generate");
   }
   if (!request.embeds() && !state.info.can.generates) {
     return fail_request(
@@ -362,6 +384,13 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
     if (open) to_device(worker::Cancel{ModelId{request.model}, choice.seq});
     finish_choice(request, i, Finish::None, cause);
   }
+  std::vector<JobId> jobs;
+  if (request.sketch) {
+    end_jobs(request);
+    request.sketch->run->end();
+    std::erase_if(handle_owner_, [id](const auto& entry) { return entry.second == id; });
+    jobs = std::move(request.sketch->all_jobs);
+  }
   const Instant at = now();
   const std::string model =
       request.accepted ? models_[request.model].entry.name : request.generation.model;
@@ -387,9 +416,10 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   EndedRow& ended = ended_rows_.emplace_back();
   ended.row = std::move(row);
   for (const Choice& choice : request.choices) {
-    done_choices_.erase(choice.sched);
-    if (choice.sched.value != 0) ended.jobs.push_back(choice.sched);
+    if (choice.sched.value != 0) jobs.push_back(choice.sched);
   }
+  for (const JobId job : jobs) done_choices_.erase(job);
+  ended.jobs = std::move(jobs);
   waits_no_more(request);
   requests_.erase(it);
 }

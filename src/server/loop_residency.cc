@@ -41,6 +41,11 @@ void LoopCore::set_budget(Bytes budget) {
 void LoopCore::guess_need(ModelState& model) const {
   if (model.measured) return;
   const std::int64_t weights = model.info.weights.count;
+  if (model.info.can.pictures) {
+    model.need = Bytes{weights + kComputeLeast};
+    model.reload = std::chrono::milliseconds(weights / kBytesPerMs + 1);
+    return;
+  }
   std::int64_t cells = pool_tokens_for(model);
   if (cells == 0) cells = engine::choose_pool_tokens(model.info, budget_);
   model.need =
@@ -101,6 +106,7 @@ void LoopCore::perform(const sched::UnloadModel& action) {
   std::ranges::fill(model.seq_owner, JobId{});
   to_device(worker::Unload{action.model});
   to_device(worker::AskMemory{});
+  if (model.info.can.pictures) restart_sketches(action.model.value);
   if (model.gone && !model.embeds) to_text(worker::Unload{action.model});
   log_info("model unloaded", {{"model", model.entry.name}, {"embeddings", model.embeds}});
 }

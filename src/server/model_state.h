@@ -42,6 +42,7 @@ struct ModelState {
   bool loads_alone = false;         // It did not fit beside others.
   Duration keep = Duration::max();  // As its entry says, or as a request asked later.
   std::uint64_t loads = 0, unloads = 0;
+  Duration pass_spent{};         // Of an image model: by the pass that runs.
   std::vector<JobId> seq_owner;  // By sequence: the scheduler's job that opened it; 0 = nobody.
 };
 

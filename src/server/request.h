@@ -10,6 +10,7 @@
 #include "server/answer_parts.h"
 #include "server/detokenizer.h"
 #include "server/generation.h"
+#include "server/sketch_state.h"
 #include "store/usage.h"
 
 namespace lares::server {
@@ -75,6 +76,7 @@ struct Request {
   std::uint32_t texts_next = 0, texts_out = 0, texts_at_once = kTextsAtOnce, texts_done = 0;
   std::vector<std::uint32_t> texts_back;
   std::vector<Choice> choices;
+  std::unique_ptr<SketchState> sketch;  // Of a SketchPrompt that has begun.
   Constraint constraint;
   std::vector<text::ShownToken> shown;
   std::optional<text::ChatParser> parser;
@@ -95,6 +97,9 @@ struct Request {
 
   [[nodiscard]] bool embeds() const {
     return std::holds_alternative<EmbedPrompt>(generation.prompt);
+  }
+  [[nodiscard]] bool sketches() const {
+    return std::holds_alternative<SketchPrompt>(generation.prompt);
   }
   [[nodiscard]] store::UsageRow usage_row(Instant now, const std::string& model_name) const;
 };

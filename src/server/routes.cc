@@ -15,6 +15,8 @@
 #include "server/ollama_routes.h"
 #include "server/openai_request.h"
 #include "server/openai_sink.h"
+#include "server/sketch_routes.h"
+#include "server/status_text.h"
 #include "server/usage_reader.h"
 #include "server/work.h"
 #include "server/work_headers.h"
@@ -76,9 +78,13 @@ class Routes {
   void loads(const std::shared_ptr<Answer>& answer, std::string_view id);
   void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
   void ollama(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void sketch(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void sketch_of(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void images(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void a1111(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 37> kRoutes;
+  static const std::array<Route, 47> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -88,11 +94,12 @@ class Routes {
   std::shared_ptr<MemberJobs> jobs_;
   OllamaRoutes ollama_;
   std::optional<JobRoutes> job_routes_;
+  SketchRoutes sketches_;
 };
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 37> Routes::kRoutes = {{
+const std::array<Route, 47> Routes::kRoutes = {{
     {"GET", "/", &Routes::welcome, Need::Nothing},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
@@ -106,6 +113,16 @@ const std::array<Route, 37> Routes::kRoutes = {{
     {"GET", "/v1/jobs/{id}", &Routes::jobs},
     {"POST", "/v1/jobs/{id}", &Routes::jobs},
     {"DELETE", "/v1/jobs/{id}", &Routes::jobs},
+    {"POST", "/v1/sketches", &Routes::sketch},
+    {"POST", "/v1/sketches/check", &Routes::sketch},
+    {"GET", "/v1/sketches/{id}", &Routes::sketch_of},
+    {"DELETE", "/v1/sketches/{id}", &Routes::sketch_of},
+    {"POST", "/v1/images/generations", &Routes::images},
+    {"POST", "/sdapi/v1/txt2img", &Routes::a1111},
+    {"POST", "/sdapi/v1/img2img", &Routes::a1111},
+    {"GET", "/sdapi/v1/progress", &Routes::a1111},
+    {"GET", "/sdapi/v1/sd-models", &Routes::a1111},
+    {"POST", "/sdapi/v1/interrupt", &Routes::a1111},
     {"GET", "/v1/models", &Routes::models},
     {"GET", "/v1/models/loads", &Routes::loads},
     {"GET", "/v1/models/{id}", &Routes::model},
@@ -144,30 +161,6 @@ std::optional<std::string_view> match(std::string_view path_template, std::strin
   return path.substr(fixed.size());
 }
 
-void append_model(std::string& out, const ModelStatus& model) {
-  const auto quoted = [&out](std::string_view key, std::string_view value) {
-    fmt::format_to(std::back_inserter(out), "\"{}\":\"", key);
-    append_json_escaped(out, is_utf8(value) ? value : utf8_sanitised(value));
-    out += '"';
-  };
-  out += '{';
-  quoted("id", model.name);
-  fmt::format_to(std::back_inserter(out),
-                 ",\"object\":\"model\",\"created\":{},\"owned_by\":\"lares\",", model.created);
-  quoted("state", model.state);
-  out += ',';
-  if (!model.error.empty()) {
-    quoted("error", model.error);
-    out += ',';
-  }
-  quoted("architecture", model.info.architecture);
-  fmt::format_to(std::back_inserter(out),
-                 ",\"context_length\":{},\"parameters\":{},\"size_bytes\":{},\"generates\":{},"
-                 "\"embeds\":{},\"cut_anywhere\":{}}}",
-                 model.context, model.info.parameters, model.info.weights.count,
-                 model.info.can.generates, model.info.can.embeds, model.info.can.cut_anywhere);
-}
-
 HttpResponse json_response(std::string body) {
   HttpResponse response;
   response.body = std::move(body);
@@ -196,7 +189,8 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
       options_(std::move(options)),
       http_metrics_(std::make_shared<HttpMetrics>(metrics)),
       jobs_(std::make_shared<MemberJobs>(service)),
-      ollama_(service, jobs_, {options_.now, options_.unix_seconds, options_.defaults}) {
+      ollama_(service, jobs_, {options_.now, options_.unix_seconds, options_.defaults}),
+      sketches_(service, jobs_, {.now = options_.now, .unix_seconds = options_.unix_seconds}) {
   LARES_ASSERT(options_.now && options_.unix_seconds, "routes need clocks");
   LARES_ASSERT(options_.access, "routes need to know who asks");
   options_.access->on_revoked([jobs = std::weak_ptr(jobs_)] {
@@ -405,19 +399,7 @@ void Routes::ready(const std::shared_ptr<Answer>& answer, std::string_view) {
 }
 
 void Routes::metrics_text(const std::shared_ptr<Answer>& answer, std::string_view) {
-  const ServiceStatus status = service_.status();
-  const auto set = [this](std::string_view name, std::string_view help, double value,
-                          std::string_view labels = "") {
-    metrics_.gauge(name, help, labels).set(value);
-  };
-  set("lares_ready", "1 while the default model can be used.", status.ready ? 1 : 0);
-  set("lares_jobs_waiting", "Jobs accepted and not yet running.", status.waiting);
-  set("lares_jobs_running", "Jobs that take part in steps.", status.running);
-  const std::string_view restarts = "Times a worker process was started anew.";
-  set("lares_worker_restarts", restarts, static_cast<double>(status.device_restarts),
-      label("worker", "device"));
-  set("lares_worker_restarts", restarts, static_cast<double>(status.text_restarts),
-      label("worker", "text"));
+  set_status_gauges(metrics_, service_.status());
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.body = metrics_.text();
@@ -461,6 +443,25 @@ void Routes::usage(const std::shared_ptr<Answer>& answer, std::string_view) {
 
 void Routes::ollama(const std::shared_ptr<Answer>& answer, std::string_view) {
   ollama_.handle(answer);
+}
+
+void Routes::sketch(const std::shared_ptr<Answer>& answer, std::string_view) {
+  const bool check = answer->request().path.ends_with("/check");
+  check ? sketches_.check(answer) : sketches_.submit(answer);
+}
+
+void Routes::sketch_of(const std::shared_ptr<Answer>& answer, std::string_view id) {
+  answer->request().method == "DELETE" ? sketches_.cancel(answer, id) : sketches_.get(answer, id);
+}
+
+void Routes::images(const std::shared_ptr<Answer>& answer, std::string_view) {
+  sketches_.openai(answer);
+}
+
+void Routes::a1111(const std::shared_ptr<Answer>& answer, std::string_view) {
+  std::string_view verb = answer->request().path;
+  verb.remove_prefix(verb.rfind('/') + 1);
+  sketches_.a1111(answer, verb);
 }
 
 void Routes::welcome(const std::shared_ptr<Answer>& answer, std::string_view) {

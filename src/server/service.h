@@ -13,6 +13,7 @@
 #include "core/types.h"
 #include "server/generation.h"
 #include "server/queue.h"
+#include "sketch/catalogue.h"
 
 namespace lares::server {
 
@@ -63,6 +64,11 @@ struct ServiceStatus {
   std::int64_t text_pid = 0;
 };
 
+struct CatalogueNow {
+  sketch::Catalogue catalogue;
+  bool complete = true;  // False while files are still being read.
+};
+
 class Service {
  public:
   virtual ~Service() = default;
@@ -82,6 +88,9 @@ class Service {
   virtual void queue(std::function<void(std::vector<QueueEntry>)> done) { done({}); }
   // What the device's memory holds; handed over on the core's thread, soon.
   virtual void memory(std::function<void(MemoryStatus)> done) { done({}); }
+  // What a planner must know: models, measured prices, what is cached. Whose keys are looked up is
+  // for the caller to add.
+  [[nodiscard]] virtual CatalogueNow catalogue() const { return {}; }
   [[nodiscard]] virtual std::vector<ModelStatus> models() const = 0;
   [[nodiscard]] virtual ServiceStatus status() const = 0;
 };

@@ -215,6 +215,9 @@ Result<> PictureEngine::open(const engine::Open& /*open*/) {
 Result<engine::Saved> PictureEngine::save(const engine::Save& /*save*/) {
   return tl::unexpected(no_text());
 }
+Result<> PictureEngine::restore(const engine::Restore& /*restore*/) {
+  return tl::unexpected(no_text());
+}
 Result<> PictureEngine::lease(const engine::Lease& /*lease*/) {
   return tl::unexpected(no_text());
 }
@@ -238,6 +241,10 @@ Result<engine::Ran> PictureEngine::run(const engine::Run& run) {
   ran.run = run.run;
   ran.model = run.model;
   ran.threads = options_.threads;
+  if (options_.threads_now) {
+    ran.threads = std::clamp(options_.threads_now(), 1U, options_.threads);
+    TRY_VOID(model->networks->set_threads(ran.threads));
+  }
   // What could not be prepared, or is not wanted any more, has no part in it.
   std::vector<engine::Handle> pass;
   std::vector<Handle> handles;

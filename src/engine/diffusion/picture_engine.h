@@ -7,6 +7,7 @@
 // Thread rule: as engine.h says. `load` works outside the lock.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,8 @@ namespace lares::diffusion {
 struct PictureOptions {
   std::uint32_t threads = 1;
   std::string library_folder{};  // See LoadSpec.
+  // How many to compute with now, at most `threads`: asked before every slice. Empty: all.
+  std::function<std::uint32_t()> threads_now{};
   // No node of a graph takes longer, as far as can be foretold.
   Duration slice_max = std::chrono::milliseconds(50);
 };
@@ -34,6 +37,7 @@ class PictureEngine final : public engine::Engine {
   Result<> open(const engine::Open& open) override;
   Result<engine::Ran> run(const engine::Run& run) override;
   Result<engine::Saved> save(const engine::Save& save) override;
+  Result<> restore(const engine::Restore& restore) override;
   void forget(ModelId /*model*/, StateId /*state*/) override {}
   void drop(ModelId /*model*/, SeqId /*seq*/) override {}
   Result<> lease(const engine::Lease& lease) override;

@@ -47,6 +47,9 @@ class LlmEngine : public engine::Engine {
   // Most threads from now on; models that are loaded keep the pool they have, which bounds it.
   void set_threads(std::uint32_t most);
 
+  // How many threads to compute with at this moment, beside what other processes do.
+  std::uint32_t threads_now();
+
   // Where the time of the model's last run went; zeros for an unknown model.
   [[nodiscard]] RunTimes last_times(ModelId model) const;
   [[nodiscard]] const ThreadGovernor& governor() const { return governor_; }
@@ -63,7 +66,6 @@ class LlmEngine : public engine::Engine {
   Result<Model*> find(ModelId model) const;  // For text.
   Result<std::shared_ptr<llama_model>> weights(const engine::LoadSpec& spec);
   Result<Resident> make(const engine::LoadSpec& spec, std::uint32_t measuring_threads);
-  std::uint32_t threads_now();
 
   LlmOptions options_;
   ThreadPool pool_;  // For the runs of every model; one runs at a time.

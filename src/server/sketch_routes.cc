@@ -1,0 +1,280 @@
+#include "server/sketch_routes.h"
+
+#include <random>
+
+#include <fmt/format.h>
+
+#include "core/text.h"
+#include "server/png.h"
+#include "server/work_headers.h"
+#include "sketch/plan.h"
+
+namespace lares::server {
+namespace {
+
+HttpResponse json_response(std::string body, int status = 200) {
+  HttpResponse response;
+  response.status = status;
+  response.body = std::move(body);
+  return response;
+}
+
+ApiError unknown_sketch(std::string_view id) {
+  ApiError error;
+  error.code = Code::NotFound;
+  error.error_code = "sketch_not_found";
+  error.message = fmt::format(
+      "there is no sketch `{}` of yours; they are kept for an hour after their end", id);
+  return error;
+}
+
+std::optional<MemberId> whose(const Answer& answer) {
+  const store::Member& member = answer.caller()->member;
+  return member.admin ? std::nullopt : std::optional(member.share.id);
+}
+
+// "wait", "wait=10": answered at the end.
+bool prefers_wait(const HttpRequest& request) {
+  return request.header("prefer").starts_with("wait");
+}
+
+std::string event_text(std::string_view event, const SketchStatus& status) {
+  if (event == "preview") {
+    return fmt::format("event: preview\ndata: {{\"png\":\"{}\"}}\n\n", base64_of(status.preview));
+  }
+  if (event == "progress") {
+    return fmt::format("event: progress\ndata: {{\"step\":{},\"total\":{}}}\n\n",
+                       status.progress.done, status.progress.total);
+  }
+  return fmt::format("event: {}\ndata: {}\n\n", event, status_json(status));
+}
+
+HttpResponse openai_images(const SketchStatus& status, const SketchAsked& asked,
+                           std::string_view host) {
+  std::string data;
+  for (const SketchFile& file : status.files) {
+    if (!data.empty()) data += ',';
+    data += asked.response_format == "url"
+                ? fmt::format("{{\"url\":\"http://{}/v1/sketches/{}/results/{}\"}}", host,
+                              sketch_id(status.id), file.index)
+                : fmt::format("{{\"b64_json\":\"{}\"}}", base64_of(file.bytes));
+  }
+  const engine::PictureSize size =
+      status.files.empty() ? engine::PictureSize{} : status.files.front().size;
+  return json_response(
+      fmt::format("{{\"created\":{},\"data\":[{}],\"output_format\":\"png\",\"size\":\"{}x{}\"}}",
+                  status.created, data, size.width, size.height));
+}
+
+HttpResponse a1111_images(const SketchStatus& status, const SketchAsked& asked) {
+  std::string images, seeds;
+  for (const SketchFile& file : status.files)
+    images += fmt::format("{}\"{}\"", images.empty() ? "" : ",", base64_of(file.bytes));
+  for (const std::uint64_t seed : asked.seeds)
+    seeds += fmt::format("{}{}", seeds.empty() ? "" : ",", seed);
+  const std::string info =
+      fmt::format("{{\"seed\":{},\"all_seeds\":[{}]}}", asked.seeds.front(), seeds);
+  return json_response(fmt::format("{{\"images\":[{}],\"parameters\":{},\"info\":{}}}", images,
+                                   asked.parameters, json_quoted(info)));
+}
+
+}  // namespace
+
+SketchRoutes::SketchRoutes(Service& service, std::shared_ptr<MemberJobs> jobs,
+                           SketchJobs::Options options)
+    : service_(service),
+      jobs_(std::move(jobs)),
+      unix_seconds_(options.unix_seconds),
+      sketches_(std::move(options)) {}
+
+std::uint64_t SketchRoutes::new_seed() {
+  std::random_device random;
+  return random();
+}
+
+std::optional<JobId> SketchRoutes::start(const std::shared_ptr<Answer>& answer, SketchAsked asked,
+                                         SketchListener listener) {
+  const MemberId member = answer->caller()->member.share.id;
+  auto plan = plan_sketch(asked, service_.catalogue(), member);
+  if (!plan) {
+    answer->respond(refusal_response(plan.error()));
+    return std::nullopt;
+  }
+  Generation generation;
+  auto cls = class_for(*answer->caller(), answer->request(), kImageClass);
+  if (!cls) {
+    answer->fail(cls.error());
+    return std::nullopt;
+  }
+  generation.cls = std::move(*cls);
+  if (auto read = read_work_headers(answer->request(), generation); !read) {
+    answer->fail(read.error());
+    return std::nullopt;
+  }
+  generation.prompt = SketchPrompt{std::make_shared<const sketch::Plan>(std::move(*plan)),
+                                   std::move(asked.inputs), asked.previews};
+  const auto sink = sketches_.begin(member, std::move(listener));
+  const JobId job = jobs_->submit(std::move(generation), sink, answer->caller());
+  sink->set_job(job);
+  return job;
+}
+
+void SketchRoutes::submit(const std::shared_ptr<Answer>& answer) {
+  auto asked = read_sketch_request(answer->request().body);
+  if (!asked) return answer->respond(refusal_response(asked.error()));
+  if (prefers_wait(answer->request())) {
+    start(answer, std::move(*asked), [answer](std::string_view event, const SketchStatus& status) {
+      if (event == "end") answer->respond(json_response(status_json(status)));
+    });
+    return;
+  }
+  if (const auto job = start(answer, std::move(*asked), nullptr)) {
+    sketches_.ask(*job, std::nullopt, [answer](const SketchStatus* status) {
+      HttpResponse response = json_response(status_json(*status), 202);
+      response.headers.emplace_back("Location", "/v1/sketches/" + sketch_id(status->id));
+      answer->respond(std::move(response));
+    });
+  }
+}
+
+void SketchRoutes::check(const std::shared_ptr<Answer>& answer) {
+  auto asked = read_sketch_request(answer->request().body);
+  if (!asked) return answer->respond(refusal_response(asked.error()));
+  const auto plan = plan_sketch(*asked, service_.catalogue(), answer->caller()->member.share.id);
+  if (!plan) return answer->respond(refusal_response(plan.error()));
+  answer->respond(json_response(sketch::to_json(*plan)));
+}
+
+void SketchRoutes::get(const std::shared_ptr<Answer>& answer, std::string_view path) {
+  const std::size_t slash = std::min(path.find('/'), path.size());
+  const std::string_view id = path.substr(0, slash);
+  const std::string_view rest = path.substr(slash);
+  constexpr std::string_view kResults = "/results/";
+  const auto job = job_of_sketch(id);
+  if (!job) return answer->fail(unknown_sketch(id));
+  if (rest == "/events") return events(answer, *job);
+  if (rest.starts_with(kResults)) return result(answer, *job, rest.substr(kResults.size()));
+  if (!rest.empty()) return answer->fail(unknown_sketch(path));
+  sketches_.ask(*job, whose(*answer), [answer, job](const SketchStatus* status) {
+    if (status == nullptr) return answer->fail(unknown_sketch(sketch_id(*job)));
+    answer->respond(json_response(status_json(*status)));
+  });
+}
+
+void SketchRoutes::result(const std::shared_ptr<Answer>& answer, JobId job,
+                          std::string_view which) {
+  const auto index = job_of_sketch(which);
+  sketches_.ask(job, whose(*answer), [answer, job, index](const SketchStatus* status) {
+    if (status == nullptr) return answer->fail(unknown_sketch(sketch_id(job)));
+    for (const SketchFile& file : status->files) {
+      if (!index || file.index != index->value) continue;
+      HttpResponse response;
+      response.content_type = file.medium == "png" ? "image/png" : "text/plain; charset=utf-8";
+      response.body = file.bytes;
+      return answer->respond(std::move(response));
+    }
+    ApiError error;
+    error.code = Code::NotFound;
+    error.error_code = "result_not_found";
+    error.message = fmt::format("{} has put out {} files so far; they are numbered from 0",
+                                sketch_id(job), status->files.size());
+    answer->fail(error);
+  });
+}
+
+void SketchRoutes::events(const std::shared_ptr<Answer>& answer, JobId job) {
+  sketches_.listen(
+      job, whose(*answer),
+      [answer](std::string_view event, const SketchStatus& status) {
+        if (event == "status") answer->begin_stream("text/event-stream");
+        answer->send(event_text(event, status));
+        if (event == "end") answer->end_stream();
+      },
+      [answer, job] { answer->fail(unknown_sketch(sketch_id(job))); });
+}
+
+void SketchRoutes::cancel(const std::shared_ptr<Answer>& answer, std::string_view id) {
+  const auto job = job_of_sketch(id);
+  if (!job || !jobs_->cancel(*job, *answer->caller())) {
+    ApiError error;
+    error.code = Code::NotFound;
+    error.error_code = "job_not_found";
+    error.message = fmt::format("no sketch `{}` of yours is waiting or running", id);
+    return answer->fail(error);
+  }
+  answer->respond(json_response(fmt::format(
+      "{{\"id\":\"{}\",\"object\":\"job.cancelled\",\"deleted\":true}}", sketch_id(*job))));
+}
+
+// A request that is answered with its pictures, and cancelled when its client goes.
+void SketchRoutes::make(
+    const std::shared_ptr<Answer>& answer, Asked asked,
+    std::function<HttpResponse(const SketchStatus&, const SketchAsked&)> respond) {
+  if (!asked) return answer->respond(refusal_response(asked.error()));
+  const auto kept = std::make_shared<SketchAsked>(*asked);
+  kept->inputs.clear();
+  const auto job = start(answer, std::move(*asked),
+                         [answer, kept, respond = std::move(respond)](std::string_view event,
+                                                                      const SketchStatus& status) {
+                           if (event != "end") return;
+                           if (status.ended->error) return answer->fail(api_error(*status.ended));
+                           answer->respond(respond(status, *kept));
+                         });
+  if (job) answer->on_disconnect([jobs = jobs_, job] { jobs->client_left(*job); });
+}
+
+void SketchRoutes::openai(const std::shared_ptr<Answer>& answer) {
+  const std::string host(answer->request().header("host"));
+  make(answer, read_openai_image(answer->request().body, new_seed()),
+       [host](const SketchStatus& status, const SketchAsked& asked) {
+         return openai_images(status, asked, host);
+       });
+}
+
+void SketchRoutes::a1111(const std::shared_ptr<Answer>& answer, std::string_view verb) {
+  if (verb == "progress") return a1111_progress(answer);
+  if (verb == "sd-models") return a1111_models(answer);
+  if (verb == "interrupt") return a1111_interrupt(answer);
+  make(answer, read_a1111(answer->request().body, verb == "img2img", new_seed()), a1111_images);
+}
+
+void SketchRoutes::a1111_progress(const std::shared_ptr<Answer>& answer) {
+  sketches_.ask_running(answer->caller()->member.share.id, [answer](const auto& running) {
+    std::uint32_t done = 0, total = 0;
+    std::string preview;
+    for (const SketchStatus* status : running) {
+      done += status->progress.done;
+      total += status->progress.total;
+      if (!status->preview.empty()) preview = base64_of(status->preview);
+    }
+    answer->respond(json_response(fmt::format(
+        "{{\"progress\":{:.4f},\"eta_relative\":0.0,\"state\":{{\"job_count\":{},"
+        "\"sampling_step\":{},\"sampling_steps\":{}}},\"current_image\":{},\"textinfo\":null}}",
+        total == 0 ? 0.0 : static_cast<double>(done) / total, running.size(), done, total,
+        preview.empty() ? "null" : '"' + preview + '"')));
+  });
+}
+
+void SketchRoutes::a1111_models(const std::shared_ptr<Answer>& answer) {
+  std::string models;
+  for (const sketch::Model& model : service_.catalogue().catalogue.models) {
+    if (model.kind != sketch::ModelKind::Image) continue;
+    models += fmt::format(
+        "{}{{\"title\":{},\"model_name\":{},\"hash\":\"{}\",\"sha256\":null,\"filename\":{},"
+        "\"config\":null}}",
+        models.empty() ? "" : ",", json_quoted(model.name), json_quoted(model.name),
+        model.digest.substr(0, 10), json_quoted(model.name));
+  }
+  answer->respond(json_response('[' + models + ']'));
+}
+
+// One's own pictures alone.
+void SketchRoutes::a1111_interrupt(const std::shared_ptr<Answer>& answer) {
+  sketches_.ask_running(answer->caller()->member.share.id,
+                        [answer, jobs = jobs_](const auto& running) {
+                          for (const SketchStatus* status : running) jobs->client_left(status->id);
+                          answer->respond(json_response("{}"));
+                        });
+}
+
+}  // namespace lares::server
