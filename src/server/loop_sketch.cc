@@ -187,6 +187,7 @@ void LoopCore::send_pass(const sched::RunStep& action, SentRun sent) {
   sent.tokens = 1;
   sent.pass = run.pass;
   to_device(worker::Run{std::move(run)});
+  device_clock_.sent(now());
   sent_runs_.push_back(std::move(sent));
 }
 
