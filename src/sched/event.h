@@ -19,7 +19,7 @@ namespace lares::sched {
 struct ModelLimits {
   std::uint32_t pool_tokens = 0;   // Cells of its KV pool.
   std::uint32_t context = 0;       // Most tokens of one sequence.
-  std::uint32_t sequences = 0;     // Sequence ids, cached prefixes included. 1..256.
+  std::uint32_t sequences = 0;     // Sequence ids, cached prefixes included; at least 1.
   std::uint32_t batch_tokens = 0;  // Most tokens of one step.
   bool cut_anywhere = true;        // A prefix of a sequence can be shared.
   Bytes kv_per_token{};            // What a token takes in the pool, and on the host; 0: nothing of

@@ -10,7 +10,6 @@
 namespace lares::sched {
 namespace {
 
-constexpr std::uint32_t kLossesAlone = 2;  // As in step_builder.cc.
 // A live stream that is nearly late gives a slice no less than this: it runs next in any case, and
 // a slice has its price.
 constexpr Duration kSliceLeast = std::chrono::milliseconds(2);
@@ -72,7 +71,7 @@ bool Scheduler::State::begin_pass(const Device& device, Model& m, Decision& out)
     const Job& job = jobs[slot];
     const Slot behind = job.at == Job::At::Waiting ? job.next : kNoSlot;
     const bool leads = pass.slots.empty();
-    const bool suspect = job.losses >= kLossesAlone;
+    const bool suspect = job.is_suspect();
     const bool room = job.at == Job::At::Running || m.running.size() < begun_most;
     if (room && (leads || (job.batch_key == pass.key && !suspect))) {
       pass.key = job.batch_key;

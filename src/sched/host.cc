@@ -10,8 +10,6 @@
 namespace lares::sched {
 namespace {
 
-// Until something was saved: 8 GB/s, slow for memory and for a PCI Express bus.
-constexpr std::int64_t kCopyPs = 125;
 constexpr std::int64_t kRecent = 8;  // A new speed counts an eighth.
 constexpr std::int64_t kCachedOdds = 4;
 constexpr std::uint32_t kLeastBlocks = 4;  // Less is computed again as fast as it is looked up.
@@ -70,7 +68,6 @@ StateId Scheduler::State::save(Model& m, SeqId seq, HostTier::State state, std::
   if (state.end < state.from + kLeastBlocks * kBlockTokens) return {};
   const std::uint32_t tokens = state.end - state.from;
   state.bytes = Bytes{m.limits.kv_per_token.count * tokens};
-  if (d.copy_ps == 0) d.copy_ps = kCopyPs;
   const Duration copying(state.bytes.count / 1000 * d.copy_ps);
   if (copying * (odds + 1) >= compute_time(m, state.from, tokens)) return {};
   gone.clear();

@@ -56,6 +56,8 @@ struct Job {
     if (output_max == 0) return prompt - planned;
     return produced + sampling >= output_max ? 0 : known() - planned;
   }
+  // So many runs in a row died with it in them that it runs alone.
+  [[nodiscard]] bool is_suspect() const { return losses >= 2; }
   // Its next item continues a stream.
   [[nodiscard]] bool decodes() const { return produced + sampling > 0 && need() == 1; }
 };

@@ -96,7 +96,9 @@ struct Device {
   std::uint32_t count = 0;
   Instant began{};  // The oldest of them, as far as is known.
   HostTier host;
-  std::int64_t copy_ps = 0;  // Picoseconds to copy a byte to the host or back; a recent mean.
+  // Picoseconds to copy a byte to the host or back; a recent mean. Until something was saved, 8
+  // GB/s: slow for memory and for a PCI Express bus.
+  std::int64_t copy_ps = 125;
 
   // When a step planned now could begin.
   [[nodiscard]] Instant free_at(Instant now) const;

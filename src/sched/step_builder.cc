@@ -12,9 +12,6 @@ namespace {
 // save at least this many blocks; for less, waiting costs more than computing twice.
 constexpr std::size_t kPrefixWorthBlocks = 4;
 
-// After so many runs in a row that died with their worker, a job runs alone.
-constexpr std::uint32_t kLossesAlone = 2;
-
 // Running jobs step back only for members who were served so much less, in nanoseconds of device
 // time over weight: for less, computing them again costs more than it evens out.
 constexpr std::int64_t kMuchMore = 1'000'000'000;
@@ -82,14 +79,12 @@ class StepBuilder {
     return static_cast<std::uint32_t>(m_.running.size());
   }
 
-  // A job whose last runs all died with their worker runs alone, so that it takes nobody with it
-  // and, if it was innocent, is cleared by one step.
-  [[nodiscard]] bool is_suspect(const Job& job) const { return job.losses >= kLossesAlone; }
-
+  // Alone, a job that may have killed its worker takes nobody with it and, if it was innocent, is
+  // cleared by one step.
   Slot find_suspect() {
     for (const Slot slot : m_.running) {
       const Job& job = s_.jobs[slot];
-      if (is_suspect(job) && job.need() > 0) return slot;
+      if (job.is_suspect() && job.need() > 0) return slot;
     }
     return kNoSlot;
   }
@@ -200,7 +195,7 @@ class StepBuilder {
     if (!s_.policy->may_start(moment)) return false;
     if (allowance(job, 0, job.known()) == 0) return false;
     if (s_.holds_too_much(m_, job)) return true;  // And so do all that stand behind it.
-    const bool was_suspect = is_suspect(job);
+    const bool was_suspect = job.is_suspect();
     switch (running() < s_.options.running_max ? start(claim.slot) : Outcome::NoRoom) {
       case Outcome::NoRoom: return false;
       case Outcome::Served:
@@ -375,7 +370,7 @@ class StepBuilder {
     s_.begin(m_, slot, seq, restores ? back.end : shared);
     s_.forget_state(job, out_);
     // A suspect that finds company in this step has the next one to itself.
-    if (!is_suspect(job) || record_->items.empty()) add_chunk(slot);
+    if (!job.is_suspect() || record_->items.empty()) add_chunk(slot);
     return Outcome::Served;
   }
 

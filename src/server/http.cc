@@ -22,6 +22,13 @@ bool is_control(char c) {
 
 }  // namespace
 
+HttpResponse json_response(std::string body, int status) {
+  HttpResponse response;
+  response.status = status;
+  response.body = std::move(body);
+  return response;
+}
+
 std::string_view HttpRequest::header(std::string_view lower_case_name) const {
   const auto it = std::find_if(headers.begin(), headers.end(), [lower_case_name](const auto& h) {
     return h.first == lower_case_name;

@@ -42,6 +42,7 @@ struct HttpResponse {
   std::string content_type = "application/json";
   Headers headers;
 };
+HttpResponse json_response(std::string body, int status = 200);
 
 // One request being answered. Shared: it may be answered later, from any thread. Exactly one of
 // `respond` or `begin_stream`...`end_stream`; a call after the client has gone is ignored. The

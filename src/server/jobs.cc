@@ -10,8 +10,8 @@
 namespace lares::server {
 namespace {
 
-constexpr Duration kFlushEvery =
-    std::chrono::seconds(1);  // Where the device's time went, at least.
+// Where the device's time went is written at least so often.
+constexpr Duration kFlushEvery = std::chrono::seconds(1);
 constexpr Duration kRetainEvery = std::chrono::minutes(1);
 
 }  // namespace
@@ -94,7 +94,7 @@ void Jobs::usage(store::UsageRow row) {
   if (run) run->usage(std::move(row));
 }
 
-void Jobs::flush(const store::DeviceTotals& totals) {
+void Jobs::flush(const std::function<store::DeviceTotals()>& totals) {
   std::vector<JournalOp> ops;
   {
     const std::scoped_lock lock(buffer_mutex_);
@@ -102,12 +102,12 @@ void Jobs::flush(const store::DeviceTotals& totals) {
     if (buffer_.empty() && rows_.empty() && now < flushed_at_ + kFlushEvery) return;
     flushed_at_ = now;
     ops.swap(buffer_);
-    ops.push_back(
-        {.work = [rows = std::exchange(rows_, {}), totals](store::Journal& journal) -> Result<> {
-           TRY_VOID(journal.record(rows));
-           return journal.save_totals(totals);
-         },
-         .must = true});
+    ops.push_back({.work = [rows = std::exchange(rows_, {}),
+                            totals = totals()](store::Journal& journal) -> Result<> {
+                     TRY_VOID(journal.record(rows));
+                     return journal.save_totals(totals);
+                   },
+                   .must = true});
   }
   journal_->post(std::move(ops));
 }

@@ -61,7 +61,7 @@ class Jobs final : public JobRunOwner {
 
   // The loop's: rows of usage, those of jobs among them; and what is to be written with them.
   void usage(store::UsageRow row);
-  void flush(const store::DeviceTotals& totals);
+  void flush(const std::function<store::DeviceTotals()>& totals);
 
   // What the journal holds of a job, or what it was asked for.
   struct Found {

@@ -110,7 +110,7 @@ class JobsTest : public ::testing::Test {
   }
   void flush() {
     ms_ += 2000;
-    jobs_->flush({});
+    jobs_->flush([] { return store::DeviceTotals{}; });
   }
   // What the journal holds, once everything posted before is written and told.
   template <class T>

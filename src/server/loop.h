@@ -68,7 +68,7 @@ struct LoopOptions {
   std::string event_log;            // File to write the scheduler's event log to; "" = none.
   std::uint64_t seed = 0;           // Where seeds of requests without one come from.
   // Where the device's time has gone; on the loop's thread, after what was just handed out.
-  std::function<void(const store::DeviceTotals&)> keep_totals{};
+  std::function<void(const std::function<store::DeviceTotals()>&)> keep_totals{};
 };
 
 using UsageSink = std::function<void(store::UsageRow)>;

@@ -73,10 +73,12 @@ void LoopCore::note_progress(Request& request) const {
 
 void LoopCore::keep_totals() {
   if (!options_.keep_totals) return;
-  Duration open{};
-  for (const auto& [id, request] : requests_) open += request.device;
-  for (const EndedRow& ended : ended_rows_) open += ended.row.device;
-  options_.keep_totals(device_clock_.totals(now(), open));
+  options_.keep_totals([this] {
+    Duration open{};
+    for (const auto& [id, request] : requests_) open += request.device;
+    for (const EndedRow& ended : ended_rows_) open += ended.row.device;
+    return device_clock_.totals(now(), open);
+  });
 }
 
 }  // namespace lares::server

@@ -161,12 +161,6 @@ std::optional<std::string_view> match(std::string_view path_template, std::strin
   return path.substr(fixed.size());
 }
 
-HttpResponse json_response(std::string body) {
-  HttpResponse response;
-  response.body = std::move(body);
-  return response;
-}
-
 ApiError not_found(std::string message, std::string error_code) {
   ApiError error;
   error.code = Code::NotFound;

@@ -12,13 +12,6 @@
 namespace lares::server {
 namespace {
 
-HttpResponse json_response(std::string body, int status = 200) {
-  HttpResponse response;
-  response.status = status;
-  response.body = std::move(body);
-  return response;
-}
-
 ApiError unknown_sketch(std::string_view id) {
   ApiError error;
   error.code = Code::NotFound;

@@ -171,14 +171,13 @@ Result<engine::Loaded> PictureEngine::load(const engine::LoadSpec& spec) {
     if (models_.contains(spec.model))
       return fail(Code::Conflict, fmt::format("model {} is loaded already", spec.model.value));
   }
-  std::int64_t bytes = 0;
   LoadSpec load{.folder = spec.path,
                 .library_folder = options_.library_folder,
                 .threads = options_.threads,
                 .slice_max = options_.slice_max};
   auto made = TRY(diffusion::Engine::load(load));
   const ModelFacts facts = made->facts();
-  bytes = facts.weights.count;
+  const std::int64_t bytes = facts.weights.count;
   engine::Loaded loaded;
   loaded.model = spec.model;
   loaded.info.architecture = "diffusion";
