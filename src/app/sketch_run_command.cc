@@ -14,9 +14,9 @@
 #include <fmt/format.h>
 
 #include "app/chat_client.h"
+#include "core/base64.h"
 #include "core/json.h"
 #include "core/text.h"
-#include "server/png.h"
 
 namespace lares::app {
 namespace {
@@ -103,7 +103,7 @@ Result<std::string> request_body(const Options& options) {
     }
     const std::string bytes = TRY(read_file(value.substr(1)));
     if (value.ends_with(".png")) {
-      inputs.emplace_back(name, json::Object{{"png", server::base64_of(bytes)}});
+      inputs.emplace_back(name, json::Object{{"png", base64_of(bytes)}});
     } else {
       inputs.emplace_back(name, bytes);
     }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "core/base64.h"
 #include "core/json.h"
 #include "core/text.h"
 #include "server/openai_request.h"
@@ -99,22 +100,6 @@ void read_ollama(const Fields& body, EmbedPrompt& prompt, EmbedRequest& out) {
   prompt.inputs.emplace_back(*text);
 }
 
-void append_base64(std::string& out, std::string_view bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      const auto byte = i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0U;
-      group = group << 8U | byte;
-    }
-    for (std::size_t k = 0; k < 4; ++k) {
-      const std::size_t letter = (group >> (18 - 6 * k)) & 63U;
-      out += i + k <= bytes.size() ? kLetters[letter] : '=';
-    }
-  }
-}
-
 }  // namespace
 
 tl::expected<EmbedRequest, ApiError> parse_embed_request(EmbedForm form, std::string_view text,
@@ -162,9 +147,7 @@ std::string embedding_text(const std::vector<float>& values, bool base64) {
     // This machine's floats are little-endian, as everywhere llama.cpp's backends run.
     std::string bytes(values.size() * sizeof(float), '\0');
     if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-    out = "\"";
-    append_base64(out, bytes);
-    return out + '"';
+    return '"' + base64_of(bytes) + '"';
   }
   out = "[";
   for (const float value : values) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,9 +18,5 @@ std::string png_of(const engine::Picture& picture);
 // Sizes are checked before anything is unpacked; transparency is laid on white. Errors: Invalid (no
 // PNG, or a broken one), TooLarge (with the limit).
 Result<engine::Picture> read_png(std::string_view bytes);
-
-// Base64 both ways; nothing if it is none. A "data:...;base64," before it is skipped.
-std::string base64_of(std::string_view bytes);
-std::optional<std::string> read_base64(std::string_view text);
 
 }  // namespace lares::server

@@ -25,19 +25,11 @@ TEST(Png, WhatIsNoneIsRefused) {
 TEST(Png, AHugeOneIsRefusedBeforeItIsUnpacked) {
   const unsigned char head[] = {0x89, 'P',  'N', 'G', '\r', '\n', 0x1a, '\n', 0,    0,    0,
                                 13,   'I',  'H', 'D', 'R',  0,    0,    0x9c, 0x40, 0,    0,
-                                0x9c, 0x40, 8,   2,   0,    0,    0,    0xd2, 0xf7, 0xc4, 0x9d};
+                                0x9c, 0x40, 8,   2,   0,    0,    0,    0xde, 0x6e, 0x99, 0x52,
+                                0,    0,    0,   10,  'I',  'D',  'A',  'T'};
   const auto read = read_png({reinterpret_cast<const char*>(head), sizeof head});
   ASSERT_FALSE(read);
-  EXPECT_TRUE(read.error().code == Code::TooLarge || read.error().code == Code::Invalid);
-}
-
-TEST(Base64, BothWays) {
-  for (const std::string& text : {std::string(), std::string("a"), std::string("ab"),
-                                  std::string("abc"), std::string("\0\xff\x80x", 4)}) {
-    EXPECT_EQ(read_base64(base64_of(text)), text);
-  }
-  EXPECT_EQ(read_base64("data:image/png;base64,YWI="), "ab");
-  EXPECT_EQ(read_base64("a*b"), std::nullopt);
+  EXPECT_EQ(read.error().code, Code::TooLarge) << read.error().message;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base64.h"
 #include "core/json.h"
 #include "server/openai_request.h"
 #include "server/png.h"

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base64.h"
 #include "core/text.h"
 #include "server/png.h"
 #include "server/work_headers.h"
