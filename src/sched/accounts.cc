@@ -97,7 +97,8 @@ void Accounts::charge(Index index, Index task, TaskId id, std::int64_t service) 
 }
 
 std::int64_t Accounts::per_weight(Index index, std::int64_t service) const {
-  return service * kWhole / members_[index].limits.weight;
+  const std::uint32_t weight = members_[index].limits.weight;
+  return weight == kWhole ? service : service * kWhole / weight;
 }
 
 std::uint32_t Accounts::output_expected(Index index, std::uint32_t cls,

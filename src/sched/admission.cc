@@ -18,7 +18,8 @@ bool Scheduler::State::holds_too_much(const Model& m, const Job& job) const {
   if (held == 0 || held + needed_blocks(job) <= most) return false;
   return std::ranges::any_of(jobs.lanes(), [&](std::uint32_t index) {
     const Lane& lane = jobs.lane(index);
-    return lane.model == m.id && lane.member != job.member && may_run(jobs[lane.first]);
+    return lane.front.model == m.id && lane.front.member != job.member &&
+           may_run(lane.front.member);
   });
 }
 

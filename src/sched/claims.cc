@@ -13,13 +13,17 @@ Instant Device::free_at(Instant now) const {
   return count == 0 ? now : std::max(now, began + predicted);
 }
 
-bool Scheduler::State::may_run(const Job& job) const {
-  const Accounts::Member& member = accounts[job.member];
+bool Scheduler::State::may_run(Accounts::Index index) const {
+  const Accounts::Member& member = accounts[index];
   return member.limits.running_max == 0 || member.running < member.limits.running_max;
 }
 
-Scheduler::State::Oldest& Scheduler::State::oldest_of(const Job& job) {
-  return oldest[std::size_t{job.member} * options.classes.size() + job.cls.value];
+bool Scheduler::State::may_start(Slot slot) const {
+  return jobs[slot].unanswered == 0 && may_run(jobs[slot].member);
+}
+
+Scheduler::State::Oldest& Scheduler::State::oldest_of(Accounts::Index member, ClassId cls) {
+  return oldest[std::size_t{member} * options.classes.size() + cls.value];
 }
 
 // Marks, for each member and class, the job unserved longest, and which classes want prompt tokens.
@@ -30,32 +34,33 @@ void Scheduler::State::find_oldest() {
   class_shares.clear();
   for (std::uint32_t c = 0; c < options.classes.size(); ++c)
     class_shares.push_back(accounts.class_share(c));
-  const auto order = [this](const Job& job) {
-    const bool overdue = job.at == Job::At::Waiting &&
-                         now - job.served > options.classes[job.cls.value].longest_wait;
-    return std::pair(!overdue, job.served);
-  };
-  const auto consider = [&](Slot slot) {
-    const Job& job = jobs[slot];
+  const auto consider = [&](const Claimant& job, Slot slot) {
     classes_waiting |= std::uint64_t{1} << job.cls.value;
-    Oldest& best = oldest_of(job);
-    if (best.plan == plans && order(jobs[best.slot]) <= order(job)) return;
+    Oldest& best = oldest_of(job.member, job.cls);
+    const bool in_time =
+        job.started || now - job.served <= options.classes[job.cls.value].longest_wait;
+    if (best.plan == plans &&
+        std::pair(best.in_time, best.served) <= std::pair(in_time, job.served))
+      return;
     best.plan = plans;
     best.slot = slot;
+    best.in_time = in_time;
+    best.served = job.served;
   };
   for (const Model& m : models) {
     for (const Slot slot : m.running) {
-      if (jobs[slot].need() > 0 && !jobs[slot].decodes()) consider(slot);
+      if (jobs[slot].need() > 0 && !jobs[slot].decodes()) consider(claimant(jobs[slot]), slot);
     }
   }
-  for (const std::uint32_t lane : jobs.lanes()) consider(jobs.lane(lane).first);
+  for (const std::uint32_t lane : jobs.lanes())
+    consider(jobs.lane(lane).front, jobs.lane(lane).first);
 }
 
 // What every policy may ask of a job.
-Candidate Scheduler::State::candidate(const Job& job) const {
+Candidate Scheduler::State::candidate(const Claimant& job) const {
   const Accounts::Member& member = accounts[job.member];
   Candidate c;
-  c.started = job.at == Job::At::Running;
+  c.started = job.started;
   c.arrival = job.arrival;
   c.member_counter = member.counter;
   c.member_service = member.service();
@@ -65,12 +70,11 @@ Candidate Scheduler::State::candidate(const Job& job) const {
   return c;
 }
 
-Rank Scheduler::State::rank(Slot slot) {
-  const Job& job = jobs[slot];
+Rank Scheduler::State::rank(const Claimant& job, Slot slot) {
   Candidate c = candidate(job);
   if (!traits.by_time) return policy->rank(c);
 
-  const Oldest& longest = oldest_of(job);
+  const Oldest& longest = oldest_of(job.member, job.cls);
   c.unserved = now - job.served;
   c.passed_over = now - std::max(job.served, longest.turn);
   const std::uint64_t own = std::uint64_t{1} << job.cls.value;
@@ -83,7 +87,7 @@ Rank Scheduler::State::rank(Slot slot) {
   const Duration left = job.submitted + target - now;
   c.late = left < Duration{};
   const Model& m = models[job.model.value];
-  c.slack = left - Duration((job.known() - job.planned) * m.prompt_ns);
+  c.slack = left - Duration(job.left * m.prompt_ns);
   return policy->rank(c);
 }
 
@@ -97,7 +101,7 @@ Duration Scheduler::State::stream_slack(const Job& job, Instant start) const {
 Rank Scheduler::State::stream_rank(Slot slot, Instant start) const {
   const Job& job = jobs[slot];
   const Model& m = models[job.model.value];
-  Candidate c = candidate(job);
+  Candidate c = candidate(claimant(job));
   c.oldest = false;
   c.slack = stream_slack(job, start);
   const auto decodes = static_cast<std::uint32_t>(m.running.size());
@@ -112,12 +116,13 @@ void Scheduler::State::collect_claims(const Model& m) {
     if (jobs[slot].need() > 0 && jobs[slot].in_step != plans && !jobs[slot].decodes())
       claims.push_back({rank(slot), slot});
   }
+  claims_running = static_cast<std::uint32_t>(claims.size());
   for (const std::uint32_t index : jobs.lanes()) {
     const Lane& lane = jobs.lane(index);
-    if (lane.model != m.id) continue;
-    const Job& job = jobs[lane.first];
+    if (lane.front.model != m.id) continue;
     // One that stepped back a moment ago is waited for: nobody of its lane overtakes it.
-    if (job.unanswered == 0 && may_run(job)) claims.push_back({rank(lane.first), lane.first});
+    if (lane.front.answered && may_run(lane.front.member))
+      claims.push_back({rank(lane.front, lane.first), lane.first});
   }
   std::ranges::make_heap(claims, std::greater<>{}, &Claim::rank);
 }

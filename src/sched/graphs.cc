@@ -78,7 +78,7 @@ bool Scheduler::State::begin_pass(const Device& device, Model& m, Decision& out)
       alone = suspect || job.batch_key == 0;
       join_pass(device, m, slot, out);
     }
-    if (behind != kNoSlot && may_run(jobs[behind]) && jobs[behind].unanswered == 0) {
+    if (behind != kNoSlot && may_start(behind)) {
       claims.push_back({rank(behind), behind});
       std::ranges::push_heap(claims, std::greater<>{}, &Claim::rank);
     }
@@ -92,7 +92,7 @@ bool Scheduler::State::begin_pass(const Device& device, Model& m, Decision& out)
 }
 
 void Scheduler::State::join_pass(const Device& device, Model& m, Slot slot, Decision& out) {
-  if (traits.by_time) oldest_of(jobs[slot]).turn = now;
+  if (traits.by_time) oldest_of(jobs[slot].member, jobs[slot].cls).turn = now;
   if (jobs[slot].at == Job::At::Waiting) {
     begin(m, slot, SeqId{}, 0);
     out.actions.emplace_back(OpenSequence{device.id, m.id, jobs[slot].id, SeqId{}, SeqId{}, 0});
@@ -125,6 +125,7 @@ void Scheduler::State::graphs_stepped(Model& m, const Unanswered& run, const Ste
     LARES_ASSERT(event.items[i].tokens <= 1, "{} passes in one", event.items[i].tokens);
     --job.unanswered;
     job.losses = 0;
+    jobs.changed(item.slot);
     if (job.epoch != item.epoch) continue;
     job.computed += event.items[i].tokens;
     job.planned = job.computed;

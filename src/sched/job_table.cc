@@ -7,6 +7,19 @@
 
 namespace lares::sched {
 
+Claimant claimant(const Job& job) {
+  return {.model = job.model,
+          .cls = job.cls,
+          .member = job.member,
+          .task = job.task,
+          .started = job.at == Job::At::Running,
+          .answered = job.unanswered == 0,
+          .left = job.known() - job.planned,
+          .arrival = job.arrival,
+          .submitted = job.submitted,
+          .served = job.served};
+}
+
 JobTable::JobTable(std::uint32_t jobs_max, bool by_task) : by_task_(by_task) {
   by_id_.reserve(jobs_max);
   free_.reserve(jobs_max);
@@ -58,7 +71,7 @@ std::uint32_t JobTable::lane_of(const Job& job) {
   it->second = free_lanes_.back();
   free_lanes_.pop_back();
   Lane& lane = lanes_[it->second];
-  lane = Lane{.model = job.model, .member = job.member, .task = task, .cls = job.cls};
+  lane = Lane{.task = task};
   lane.place = static_cast<std::uint32_t>(used_lanes_.size());
   used_lanes_.push_back(it->second);
   return it->second;
@@ -83,6 +96,14 @@ void JobTable::wait(Slot slot) {
   job.next = before == kNoSlot ? lane.first : jobs_[before].next;
   (before == kNoSlot ? lane.first : jobs_[before].next) = slot;
   (job.next == kNoSlot ? lane.last : jobs_[job.next].previous) = slot;
+  changed(slot);
+}
+
+void JobTable::changed(Slot slot) {
+  const Job& job = jobs_[slot];
+  if (job.at != Job::At::Waiting) return;
+  Lane& lane = lanes_[job.lane];
+  if (lane.first == slot) lane.front = claimant(job);
 }
 
 void JobTable::unwait(Slot slot) {
@@ -94,9 +115,9 @@ void JobTable::unwait(Slot slot) {
   job.previous = job.next = kNoSlot;
   job.at = Job::At::Free;
   --waiting_count_;
-  if (lane.first != kNoSlot) return;
-  lane_by_key_.erase({(std::uint64_t{lane.member} << 32U) | lane.task,
-                      (std::uint64_t{lane.model.value} << 32U) | lane.cls.value});
+  if (lane.first != kNoSlot) return changed(lane.first);
+  lane_by_key_.erase({(std::uint64_t{job.member} << 32U) | lane.task,
+                      (std::uint64_t{job.model.value} << 32U) | job.cls.value});
   lanes_[used_lanes_.back()].place = lane.place;
   used_lanes_[lane.place] = used_lanes_.back();
   used_lanes_.pop_back();
@@ -118,6 +139,8 @@ void JobTable::check() const {
   for (const std::uint32_t index : used_lanes_) {
     const Lane& lane = lanes_[index];
     LARES_ASSERT(lane.first != kNoSlot, "lane {} is empty", index);
+    LARES_ASSERT(lane.front == claimant(jobs_[lane.first]), "lane {} tells of another than job {}",
+                 index, jobs_[lane.first].id.value);
     for (Slot s = lane.first; s != kNoSlot; s = jobs_[s].next) {
       const Job& job = jobs_[s];
       LARES_ASSERT(job.at == Job::At::Waiting && job.lane == index, "job {} is listed as waiting",

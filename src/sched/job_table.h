@@ -62,11 +62,25 @@ struct Job {
   [[nodiscard]] bool decodes() const { return produced + sampling > 0 && need() == 1; }
 };
 
-struct Lane {
+// What an order among jobs asks of one.
+struct Claimant {
   ModelId model;
-  Accounts::Index member = 0, task = 0;
   ClassId cls;
+  Accounts::Index member = 0, task = 0;
+  bool started = false;    // It runs; else it waits.
+  bool answered = false;   // No run that it was part of is still under way.
+  std::uint32_t left = 0;  // Tokens known and not planned.
+  std::uint64_t arrival = 0;
+  Instant submitted{}, served{};
+
+  bool operator==(const Claimant&) const = default;
+};
+Claimant claimant(const Job& job);
+
+struct Lane {
+  Claimant front{};  // Of `first`: who goes over the lanes touches no job.
   Slot first = kNoSlot, last = kNoSlot;
+  Accounts::Index task = 0;
   std::uint32_t place = 0;  // In the list of lanes that are not empty.
 };
 
@@ -86,6 +100,8 @@ class JobTable {
   // Into its lane, by its arrival.
   void wait(Slot slot);
   void unwait(Slot slot);
+  // What a job's claim tells of it has changed, perhaps while it waits. REQUIRED after such.
+  void changed(Slot slot);
   // Lanes that hold something, as indices for lane().
   [[nodiscard]] const std::vector<std::uint32_t>& lanes() const { return used_lanes_; }
   [[nodiscard]] const Lane& lane(std::uint32_t index) const { return lanes_[index]; }

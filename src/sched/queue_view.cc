@@ -98,7 +98,7 @@ std::vector<Scheduler::Place> Scheduler::queue() {
         job.known() / kBlockTokens + 1;  // About what it will be asked for.
     if (m.at != Model::At::Ready) {
       place.why = Why::ModelLoads;
-    } else if (!s.may_run(job)) {
+    } else if (!s.may_run(job.member)) {
       place.why = Why::OwnLimit;
     } else if (ahead.full || ahead.at_once >= s.options.running_max || blocks > ahead.room) {
       place.why = Why::Memory;

@@ -59,7 +59,7 @@ void Scheduler::State::count_use(Model& m) {
 
 bool Scheduler::State::has_jobs(const Model& m) const {
   return !m.running.empty() || std::ranges::any_of(jobs.lanes(), [&](std::uint32_t lane) {
-    return jobs.lane(lane).model == m.id;
+    return jobs.lane(lane).front.model == m.id;
   });
 }
 
@@ -128,15 +128,14 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::wanted_models() {
   }
   for (const std::uint32_t index : jobs.lanes()) {
     const Lane& lane = jobs.lane(index);
-    const Model& m = models[lane.model.value];
+    const Model& m = models[lane.front.model.value];
     if (m.at != Model::At::Absent) continue;
     auto it = std::ranges::find(wanted, m.id, &Wanted::model);
     if (it == wanted.end()) it = wanted.insert(wanted.end(), {m.id, Rank{.group = ~0U}});
-    const Job& job = jobs[lane.first];
-    const Rank rank = this->rank(lane.first);
-    const Duration longest = options.classes[job.cls.value].longest_wait;
+    const Rank rank = this->rank(lane.front, lane.first);
+    const Duration longest = options.classes[lane.front.cls.value].longest_wait;
     it->rank = std::min(it->rank, rank);
-    it->pressing |= policy->presses(rank) || now - job.submitted + m.need.reload >= longest;
+    it->pressing |= policy->presses(rank) || now - lane.front.submitted + m.need.reload >= longest;
   }
   std::ranges::sort(wanted, {}, [](const Wanted& w) { return std::pair(w.rank, w.model.value); });
   return wanted;

@@ -196,6 +196,7 @@ void Scheduler::State::on(const DeviceLost& event, Decision& out) {
       --job.unanswered;
       // Only the run that was computing can have killed the worker.
       if (r == 0) ++job.losses;
+      jobs.changed(item.slot);
     }
   }
   d.count = 0;

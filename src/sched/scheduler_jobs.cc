@@ -11,12 +11,20 @@ constexpr std::uint32_t kCacheLeast = 1024;                 // See kCacheFirst i
 constexpr std::int64_t kPromptToken = 1, kOutputToken = 2;  // Of Currency::Tokens, as published.
 constexpr std::int64_t kRecent = 16;  // A new price counts a sixteenth of what is remembered.
 
-// part * took / whole without overflow: steps of up to a minute, stretched up to 64 times.
-std::int64_t scaled(std::int64_t part, std::int64_t took, std::int64_t whole) {
-  constexpr std::int64_t kUnit = 1 << 20, kMinute = std::int64_t{1} << 36;
-  const std::int64_t ratio = std::min(took, kMinute) * kUnit / whole;
-  return std::min(part, kMinute) * std::min(ratio, 64 * kUnit) / kUnit;
-}
+// took / whole, for many parts of the whole, without overflow: steps of up to a minute, stretched
+// up to 64 times.
+class Stretch {
+ public:
+  Stretch(std::int64_t took, std::int64_t whole)
+      : ratio_(std::min(std::min(took, kMinute) * kUnit / whole, 64 * kUnit)) {}
+  [[nodiscard]] std::int64_t of(std::int64_t part) const {
+    return std::min(part, kMinute) * ratio_ / kUnit;
+  }
+
+ private:
+  static constexpr std::int64_t kUnit = 1 << 20, kMinute = std::int64_t{1} << 36;
+  std::int64_t ratio_;
+};
 
 }  // namespace
 
@@ -85,7 +93,7 @@ void Scheduler::State::on(const Stepped& event, Decision& out) {
   if (m.limits.graphs) {
     graphs_stepped(m, run, event, out);
   } else {
-    for (std::size_t i = 0; i < run.items.size(); ++i) item_done(run.items[i], event.items[i]);
+    for (std::size_t i = 0; i < run.items.size(); ++i) item_done(m, run.items[i], event.items[i]);
     charge(m, run, event, out);
   }
   m.used_at = now;
@@ -94,7 +102,7 @@ void Scheduler::State::on(const Stepped& event, Decision& out) {
   d.began = now;
 }
 
-void Scheduler::State::item_done(const PlannedItem& item, const ItemDone& done) {
+void Scheduler::State::item_done(Model& m, const PlannedItem& item, const ItemDone& done) {
   Job& job = jobs[item.slot];
   if (job.at == Job::At::Free || job.id != item.job) return;
   LARES_ASSERT(done.tokens <= item.tokens, "{} tokens done of {}", done.tokens, item.tokens);
@@ -104,13 +112,13 @@ void Scheduler::State::item_done(const PlannedItem& item, const ItemDone& done) 
     ++job.produced;
     job.last_output = now;
   }
+  jobs.changed(item.slot);
   if (job.epoch != item.epoch) return;  // Its sequence is gone; the token it made stays.
   if (item.samples) --job.sampling;
   job.planned -= item.tokens - done.tokens;
   job.computed += done.tokens;
   const auto blocks = std::min<std::size_t>(job.computed / kBlockTokens, job.keys.size());
-  Model& m = model(job.model);
-  m.pool->set_keys(job.seq, std::span(job.keys).first(blocks));
+  if (blocks > 0) m.pool->set_keys(job.seq, std::span(job.keys).first(blocks));
   expect(job, m);
 }
 
@@ -133,6 +141,7 @@ void Scheduler::State::charge(Model& m, const Unanswered& run, const Stepped& ev
   if (did == 0) return;
   const std::int64_t took = event.took.count();
   const std::int64_t predicted = std::max<std::int64_t>(m.cost.time(shape).count(), 1);
+  const Stretch as_measured(took, predicted);
   marginal_costs.clear();
   std::int64_t marginals = 0;
   for (std::size_t i = 0; i < run.items.size(); ++i) {
@@ -143,15 +152,16 @@ void Scheduler::State::charge(Model& m, const Unanswered& run, const Stepped& ev
     if (item.tokens > 1) rest.prompt -= done;
     rest.attended -= attended_by(item.from, done);
     const std::int64_t alone = done == 0 ? 0 : predicted - m.cost.time(rest).count();
-    marginal_costs.push_back(scaled(alone, took, predicted));
+    marginal_costs.push_back(as_measured.of(alone));
     marginals += marginal_costs.back();
   }
+  const Stretch shortened(took, std::max<std::int64_t>(marginals, 1));
   const std::int64_t fixed = std::max<std::int64_t>(took - marginals, 0) / did;
   std::int64_t left = took;
   for (std::size_t i = 0; i < run.items.size(); ++i) {
     if (event.items[i].tokens == 0) continue;
     std::int64_t share = marginal_costs[i] + fixed;
-    if (marginals > took) share = scaled(share, took, marginals);
+    if (marginals > took) share = shortened.of(share);
     share = std::clamp<std::int64_t>(--did == 0 ? left : share, 0, left);
     left -= share;
     charge_item(m, run.items[i], event.items[i], Duration(share));
@@ -168,7 +178,8 @@ void Scheduler::State::charge_item(Model& m, const PlannedItem& item, const Item
   accounts.charge(item.member, item.task, item.task_id, service);
   accounts.class_served(item.cls.value, share);
   std::int64_t& price = item.tokens > 1 ? m.prompt_ns : m.output_ns;
-  price += (share.count() / done.tokens - price) / kRecent;
+  const std::int64_t each = done.tokens == 1 ? share.count() : share.count() / done.tokens;
+  price += (each - price) / kRecent;
 }
 
 void Scheduler::State::expect(Job& job, const Model& m) {

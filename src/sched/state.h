@@ -126,6 +126,7 @@ struct Scheduler::State {
     Slot slot = kNoSlot;
   };
   std::vector<Claim> claims;
+  std::uint32_t claims_running = 0;  // Of them, when they were collected.
   std::vector<std::int64_t> marginal_costs;
   std::vector<std::uint32_t> class_shares;  // Of this plan.
   struct Future {
@@ -135,12 +136,12 @@ struct Scheduler::State {
   std::vector<HostTier::State> gone;
   std::vector<ModelId> order;
   std::vector<Rank> model_ranks;
-  // By member and class: the job unserved longest, if the stamp is this plan's; and when one last
-  // began, or was served because it was due.
+  // By member and class: the job unserved longest, of that plan; and when one last had its turn.
   struct Oldest {
     std::uint64_t plan = 0;
     Slot slot = kNoSlot;
-    Instant turn{};
+    bool in_time = true;  // It has begun, or has not waited too long for its first chunk.
+    Instant served{}, turn{};
   };
   std::vector<Oldest> oldest;
   std::uint64_t classes_waiting = 0;  // A bit for each class with a claim.
@@ -206,7 +207,7 @@ struct Scheduler::State {
   void on(const Submitted& event, Decision& out);
   void on(const Ended& event, Decision& out);
   void on(const Stepped& event, Decision& out);
-  void item_done(const PlannedItem& item, const ItemDone& done);
+  void item_done(Model& model, const PlannedItem& item, const ItemDone& done);
   void charge(Model& model, const Unanswered& run, const Stepped& event, Decision& out);
   void charge_item(Model& model, const PlannedItem& item, const ItemDone& done, Duration share);
   void expect(Job& job, const Model& model);  // Renews its part of the outstanding prediction.
@@ -219,11 +220,12 @@ struct Scheduler::State {
   void trim_cache(Model& model, SeqId newest, Decision& out);
 
   // claims.cc: who wants the device, in which order.
-  [[nodiscard]] bool may_run(
-      const Job& job) const;  // Its member's limit on running jobs allows it.
-  [[nodiscard]] Candidate candidate(const Job& job) const;
-  [[nodiscard]] Oldest& oldest_of(const Job& job);
-  [[nodiscard]] Rank rank(Slot slot);
+  [[nodiscard]] bool may_run(Accounts::Index member) const;  // By its limit of running jobs.
+  [[nodiscard]] bool may_start(Slot slot) const;             // Nor does it wait for an answer.
+  [[nodiscard]] Candidate candidate(const Claimant& job) const;
+  [[nodiscard]] Oldest& oldest_of(Accounts::Index member, ClassId cls);
+  [[nodiscard]] Rank rank(const Claimant& job, Slot slot);
+  [[nodiscard]] Rank rank(Slot slot) { return rank(claimant(jobs[slot]), slot); }
   [[nodiscard]] Duration stream_slack(const Job& job, Instant start) const;
   [[nodiscard]] Rank stream_rank(Slot slot, Instant start) const;
   void find_oldest();

@@ -142,18 +142,24 @@ class StepBuilder {
         running() == 0 || batching.admit_every <= 1 || m_.steps_since_look >= batching.admit_every;
     looked_ = open;
     collect();
-    while (!s_.claims.empty() && tokens_left_ > 0) {
+    // Once nobody may start, only running jobs are looked for: the queue may be long.
+    std::uint32_t running_left = s_.claims_running;
+    while (!s_.claims.empty() && tokens_left_ > 0 && (open || running_left > 0)) {
       std::ranges::pop_heap(s_.claims, std::greater<>{}, &Scheduler::State::Claim::rank);
       Scheduler::State::Claim claim = s_.claims.back();
       s_.claims.pop_back();
-      if (s_.jobs[claim.slot].in_step == step_) continue;  // A prompt of one token.
+      const Job& job = s_.jobs[claim.slot];
+      if (job.in_step == step_) {  // A prompt of one token.
+        --running_left;
+        continue;
+      }
       const Rank renewed = s_.rank(claim.slot);
       if (renewed > claim.rank && !s_.claims.empty() && s_.claims.front().rank < renewed) {
         push_claim({renewed, claim.slot});
         continue;
       }
-      const Job& job = s_.jobs[claim.slot];
       if (job.at == Job::At::Running) {
+        --running_left;
         if (!add_chunk(claim.slot)) return;
         if (s_.policy->is_due(renewed)) took_turn(job);
       } else if (open) {
@@ -176,7 +182,7 @@ class StepBuilder {
   }
 
   // Of those that are due, each member and class has its turn.
-  void took_turn(const Job& job) { s_.oldest_of(job).turn = s_.now; }
+  void took_turn(const Job& job) { s_.oldest_of(job.member, job.cls).turn = s_.now; }
 
   void push_claim(Scheduler::State::Claim claim) {
     s_.claims.push_back(claim);
@@ -204,8 +210,7 @@ class StepBuilder {
         break;
       case Outcome::PassedOver: break;
     }
-    if (behind != kNoSlot && s_.may_run(s_.jobs[behind]) && s_.jobs[behind].unanswered == 0)
-      push_claim({s_.rank(behind), behind});
+    if (behind != kNoSlot && s_.may_start(behind)) push_claim({s_.rank(behind), behind});
     return true;
   }
 

@@ -179,11 +179,6 @@ void read_answer_form(const Fields& body, Problem& problem, ChatPrompt& out) {
   out.parallel_tool_calls = body.boolean("parallel_tool_calls");
   read_response_format(body, problem, out);
   read_effort(body, out);
-  if (!out.schema.empty() && !out.tools.empty() && out.tool_choice != ToolChoice::None) {
-    body.note("response_format",
-              "cannot be kept while `tools` may be called: leave one of them out, or set "
-              "`tool_choice` to \"none\"");
-  }
 }
 
 json::Array read_tool_calls(const json::Array& calls, const std::string& path, Problem& problem) {

@@ -105,7 +105,6 @@ struct Bad {
 };
 
 TEST(OpenAiTools, WhatIsWrongIsNamed) {
-  const std::string kJson = R"("response_format":{"type":"json_object"})";
   for (const Bad& bad : std::vector<Bad>{
            {R"("tools":{})", "tools"},
            {tools("5"), "tools[0]"},
@@ -130,7 +129,6 @@ TEST(OpenAiTools, WhatIsWrongIsNamed) {
            {R"("response_format":{"type":"json_schema"})", "response_format.json_schema"},
            {R"("response_format":{"type":"json_schema","json_schema":{}})",
             "response_format.json_schema.schema"},
-           {tools(kLight) + "," + kJson, "response_format"},
            {R"("reasoning_effort":5)", "reasoning_effort"},
        }) {
     const auto chat = read(bad.fields);
@@ -138,7 +136,13 @@ TEST(OpenAiTools, WhatIsWrongIsNamed) {
     EXPECT_EQ(chat.error().param, bad.param) << bad.fields;
     EXPECT_EQ(error_status(chat.error()), 400) << bad.fields;
   }
-  EXPECT_TRUE(read(tools(kLight) + R"(,"tool_choice":"none",)" + kJson));
+}
+
+TEST(OpenAiTools, AFormatBesideThem) {
+  const auto chat = read(tools(kLight) + R"(,"response_format":{"type":"json_object"})");
+  ASSERT_TRUE(chat);
+  EXPECT_FALSE(chat->tools.empty());
+  EXPECT_EQ(chat->schema, R"({"type":"object"})");
 }
 
 TEST(OpenAiTools, NotInCompletions) {

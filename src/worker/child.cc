@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "core/log.h"
+#include "worker/sandbox.h"
+
 namespace lares::worker {
 
 Result<> become_child(pid_t parent) {
@@ -22,6 +25,8 @@ Result<> become_child(pid_t parent) {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::setenv("GGML_NO_BACKTRACE", "1", 1);
   ::unsetenv("GGML_BACKEND_PATH");
+  if (const Result<> in = enter_sandbox(); !in)
+    log_warn("this worker runs without a sandbox", {{"reason", in.error().message}});
   return {};
 }
 

@@ -8,8 +8,9 @@
 namespace lares::worker {
 
 // Dies when `parent` does, leaves no core dump (it would hold prompts), cannot be traced by others
-// of the same user, and keeps the libraries from forking a debugger when they abort. Only the
-// process itself can set these: they do not survive an exec. Errors: Unavailable when `parent` is
+// of the same user, keeps the libraries from forking a debugger when they abort, and enters the
+// sandbox, where there is one. Only the process itself can set these: they do not survive an exec.
+// Errors: Unavailable when `parent` is
 // gone already.
 Result<> become_child(pid_t parent);
 

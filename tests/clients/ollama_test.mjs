@@ -90,6 +90,16 @@ test('structured output', async () => {
   assert.ok(['good', 'bad'].includes(JSON.parse(answer.message.content).mood));
 });
 
+test('embeddings', async () => {
+  const input = ['The light is on', 'Bake a cake'];
+  const answer = await client.embed({ model, input });
+  assert.equal(answer.embeddings.length, 2);
+  for (const row of answer.embeddings) assert.ok(Math.abs(Math.hypot(...row) - 1) < 1e-3);
+  assert.ok(answer.prompt_eval_count > 0);
+  const old = await client.embeddings({ model, prompt: input[0] });
+  assert.equal(old.embedding.length, answer.embeddings[0].length);
+});
+
 test('models', async () => {
   const { models } = await client.list();
   assert.ok(models.some((entry) => entry.name === model));

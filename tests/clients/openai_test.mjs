@@ -148,6 +148,53 @@ test('structured output', async () => {
   assert.ok(got.level >= 0 && got.level <= 9);
 });
 
+test('a format beside tools: the answer keeps it, or is a call', async () => {
+  const mood = {
+    type: 'json_schema',
+    json_schema: {
+      name: 'mood',
+      schema: {
+        type: 'object', properties: { mood: { enum: ['good', 'bad'] } },
+        required: ['mood'], additionalProperties: false,
+      },
+    },
+  };
+  const ask = (content) => client.chat.completions.create({
+    ...calm, messages: user(content), tools: [light], response_format: mood,
+  });
+  const called = (await ask('Turn on the kitchen light')).choices[0];
+  assert.equal(called.finish_reason, 'tool_calls');
+  assert.deepEqual(JSON.parse(called.message.tool_calls[0].function.arguments),
+    { room: 'kitchen', on: true });
+  const said = (await client.chat.completions.create({
+    ...calm,
+    messages: [...user('Turn on the kitchen light'), called.message,
+      { role: 'tool', tool_call_id: called.message.tool_calls[0].id, content: '{"ok": true}' }],
+    tools: [light],
+    response_format: mood,
+  })).choices[0].message;
+  assert.ok(said.tool_calls?.length > 0 || ['good', 'bad'].includes(JSON.parse(said.content).mood));
+});
+
+test('embeddings', async () => {
+  const input = ['The light is on', 'La luz está encendida', 'Bake a cake'];
+  const answer = await client.embeddings.create({ model, input });
+  assert.deepEqual(answer.data.map((one) => one.index), [0, 1, 2]);
+  const rows = answer.data.map((one) => one.embedding);
+  for (const row of rows) assert.ok(Math.abs(Math.hypot(...row) - 1) < 1e-3);
+  const floats = await client.embeddings.create({ model, input: input[0], encoding_format: 'float' });
+  assert.equal(floats.data[0].embedding.length, rows[0].length);
+  floats.data[0].embedding.forEach((x, i) => assert.ok(Math.abs(x - rows[0][i]) < 0.02));
+  const short = await client.embeddings.create({ model, input: input[0], dimensions: 16 });
+  assert.equal(short.data[0].embedding.length, 16);
+  assert.ok(answer.usage.prompt_tokens > 0);
+  await assert.rejects(client.embeddings.create({ model, input: '' }), (error) => {
+    assert.ok(error instanceof OpenAI.BadRequestError);
+    assert.equal(error.param, 'input');
+    return true;
+  });
+});
+
 test('models', async () => {
   const names = [];
   for await (const entry of client.models.list()) names.push(entry.id);

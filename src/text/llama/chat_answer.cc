@@ -10,6 +10,7 @@
 #include <json-schema-to-grammar.h>
 #include <llama-cpp.h>
 
+#include "text/llama/grammar_choice.h"
 #include "text/llama/literal_trie.h"
 
 namespace lares::text {
@@ -114,6 +115,20 @@ Result<Constraint> constraint_of(const llama_vocab* vocab, const ControlGuard& g
   return out;
 }
 
+// A call, or an answer that keeps the schema: one of them from its first letter on.
+Result<common_chat_params> call_or_schema(const AnswerWish& wish) {
+  if (wish.call_first.empty()) {
+    return fail(Code::Unsupported,
+                "with this model `response_format` cannot be kept while `tools` may be called: its "
+                "calls have no mark of their own, or it thinks first; leave one of them out, or "
+                "set `tool_choice` to \"none\"");
+  }
+  common_chat_params params;
+  params.grammar =
+      either_grammar(wish.call_first, json_schema_to_grammar(common_json::parse(wish.schema)));
+  return params;
+}
+
 std::vector<ShownToken> shown_tokens(const llama_vocab* vocab, const common_chat_params& params) {
   std::vector<ShownToken> out;
   for (const std::string& text : params.preserved_tokens) {
@@ -127,7 +142,7 @@ std::vector<ShownToken> shown_tokens(const llama_vocab* vocab, const common_chat
 
 Result<> describe_answer(const llama_vocab* vocab, const ControlGuard& guard,
                          common_chat_params params, const AnswerWish& wish, Rendered& out) {
-  if (!wish.schema.empty() && params.grammar.empty()) {
+  if (!wish.schema.empty() && !wish.tools && params.grammar.empty()) {
     // common leaves schemas out with a few templates: then the answer is the JSON and nothing else.
     params.grammar = json_schema_to_grammar(common_json::parse(wish.schema));
     params.grammar_lazy = false;
@@ -141,7 +156,10 @@ Result<> describe_answer(const llama_vocab* vocab, const ControlGuard& guard,
   parser.tool_calls = wish.tools;
   parser.generation_prompt = params.generation_prompt;
   parser.rules = guard.shown(params.parser);
-  if (!wish.call_first.empty()) {
+  if (wish.tools && !wish.schema.empty()) {
+    const common_chat_params either = TRY(call_or_schema(wish));
+    out.constraint = TRY(constraint_of(vocab, guard, either));
+  } else if (!wish.call_first.empty()) {
     common_chat_params call;
     call.grammar = wish.call_first;
     out.constraint = TRY(constraint_of(vocab, guard, call));

@@ -19,11 +19,11 @@ namespace lares::text {
 // A grammar is refused beyond this: the device worker reads it between two steps.
 inline constexpr std::size_t kGrammarBytesMax = 1U << 20U;
 
-// What was asked for beside words.
+// What was asked for beside words. With both, the answer is a call or keeps the schema.
 struct AnswerWish {
   bool tools = false;
   std::string schema;      // JSON, looked over.
-  std::string call_first;  // The grammar of a call alone, that the answer must begin with; or "".
+  std::string call_first;  // The grammar of a call alone, where one must or may begin; or "".
 };
 
 // Where the answer must hold a call, common's grammar takes any words before it, which a small
@@ -33,7 +33,7 @@ std::string call_grammar(const common_chat_templates* templates,
                          common_chat_templates_inputs inputs);
 
 // Fills in constraint, parser and shown tokens. Errors: Invalid, TooLarge (the grammar cannot be
-// used).
+// used), Unsupported (the template cannot have both).
 Result<> describe_answer(const llama_vocab* vocab, const ControlGuard& guard,
                          common_chat_params params, const AnswerWish& wish, Rendered& out);
 

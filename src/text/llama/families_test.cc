@@ -39,6 +39,7 @@ struct Style {
   std::string words = "It is on.";
   std::string call = kHermesCall;
   bool lazy = true;  // Words and calls can be told apart from the call's first mark on.
+  bool both = true;  // A format can be kept while tools may be called.
 };
 
 void PrintTo(const Style& style, std::ostream* out) {
@@ -47,37 +48,44 @@ void PrintTo(const Style& style, std::ostream* out) {
 
 const std::vector<Style> kStyles = {
     {.file = "Qwen-Qwen2.5-7B-Instruct"},
-    {.file = "Qwen-Qwen3-0.6B"},
+    {.file = "Qwen-Qwen3-0.6B", .both = false},
     {.file = "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use"},
     {.file = "ibm-granite-granite-4.0"},
     {.file = "meta-llama-Llama-3.1-8B-Instruct",
      .call = R"({"name": "set_light", "parameters": )" + kObject + "}",
-     .lazy = false},
+     .lazy = false,
+     .both = false},
     {.file = "mistralai-Mistral-Nemo-Instruct-2407",
      .call = R"([TOOL_CALLS][{"name": "set_light", "arguments": )" + kObject +
              R"(, "id": "123456789"}])"},
     {.file = "meetkai-functionary-medium-v3.2",
      .words = "all\nIt is on.",
-     .call = "set_light\n" + kObject},
+     .call = "set_light\n" + kObject,
+     .both = false},
     {.file = "deepseek-ai-DeepSeek-V3.1",  // Begins inside a thought.
      .words = "Hm.</think>It is on.",
      .call = "Hm.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>set_light<｜tool▁sep｜>" +
-             kObject + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+             kObject + "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     .both = false},
     {.file = "openai-gpt-oss-120b",
      .words = "<|channel|>final<|message|>It is on.",
-     .call = " to=functions.set_light<|channel|>commentary json<|message|>" + kObject},
+     .call = " to=functions.set_light<|channel|>commentary json<|message|>" + kObject,
+     .both = false},
     {.file = "Qwen3-Coder",
      .call = "<tool_call>\n<function=set_light>\n<parameter=room>\nkitchen\n</parameter>\n"
              "<parameter=on>\ntrue\n</parameter>\n</function>\n</tool_call>"},
     {.file = "GLM-4.6",
      .call = "<tool_call>set_light\n<arg_key>room</arg_key>\n<arg_value>kitchen</arg_value>\n"
-             "<arg_key>on</arg_key>\n<arg_value>true</arg_value>\n</tool_call>"},
+             "<arg_key>on</arg_key>\n<arg_value>true</arg_value>\n</tool_call>",
+     .both = false},
     {.file = "Kimi-K2-Instruct",
      .call = "<|tool_calls_section_begin|><|tool_call_begin|>functions.set_light:0"
              "<|tool_call_argument_begin|>" +
-             kObject + "<|tool_call_end|><|tool_calls_section_end|>"},
+             kObject + "<|tool_call_end|><|tool_calls_section_end|>",
+     .both = false},
     {.file = "LFM2-8B-A1B",
-     .call = "<|tool_call_start|>[set_light(room=\"kitchen\", on=true)]<|tool_call_end|>"},
+     .call = "<|tool_call_start|>[set_light(room=\"kitchen\", on=true)]<|tool_call_end|>",
+     .both = false},
 };
 
 class Family : public testing::TestWithParam<Style> {
@@ -216,6 +224,28 @@ TEST_P(Family, SchemasAreKept) {
   if (rendered.parser) {
     EXPECT_EQ(parse(rendered, thought + kObject).content, kObject);
   }
+}
+
+TEST_P(Family, AnAnswerIsACallOrKeepsTheSchema) {
+  RenderChat chat;
+  chat.model = kModel;
+  chat.messages = kAsk;
+  chat.tools = kTools;
+  chat.schema = kSchema;
+  const auto rendered = text_.render(chat);
+  ASSERT_EQ(rendered.has_value(), GetParam().both) << (rendered ? "" : rendered.error().message);
+  if (!rendered) {
+    EXPECT_EQ(rendered.error().code, Code::Unsupported);
+    return;
+  }
+  EXPECT_FALSE(rendered->constraint.lazy);
+  EXPECT_TRUE(grammar_takes(*rendered, GetParam().call)) << rendered->constraint.grammar;
+  EXPECT_TRUE(grammar_takes(*rendered, kObject)) << rendered->constraint.grammar;
+  EXPECT_FALSE(grammar_takes(*rendered, GetParam().words));
+  expect_call(parse(*rendered, GetParam().call));
+  const ParsedChat said = parse(*rendered, kObject);
+  EXPECT_EQ(said.content, kObject);
+  EXPECT_TRUE(said.calls.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, Family, testing::ValuesIn(kStyles), [](const auto& info) {

@@ -255,9 +255,11 @@ Result<Rendered> LlamaText::render(const RenderChat& chat) {
         TRY(chat_inputs(chat, *model->guard, model->templates.get()));
     AnswerWish wish;
     wish.tools = !chat.tools.empty() && chat.tool_choice != ToolChoice::None;
-    wish.schema = inputs.json_schema;
+    const bool must_call = wish.tools && chat.tool_choice == ToolChoice::Required;
+    if (!must_call) wish.schema = inputs.json_schema;
+    if (wish.tools) inputs.json_schema.clear();  // The template is told of the tools alone.
     common_chat_params params = common_chat_templates_apply(model->templates.get(), inputs);
-    if (wish.tools && chat.tool_choice == ToolChoice::Required && !params.supports_thinking) {
+    if (wish.tools && (must_call || !wish.schema.empty()) && !params.supports_thinking) {
       wish.call_first = call_grammar(model->templates.get(), std::move(inputs));
     }
     Rendered rendered;
