@@ -221,7 +221,7 @@ Result<> show(const Options& options) {
       "makes         {}\nprompt reuse  {}\n",
       found->architecture, found->parameters, format_bytes(static_cast<std::int64_t>(found->bytes)),
       found->context, abilities(*found),
-      found->cut_anywhere ? "where prompts begin alike" : "none: its memory cannot be cut");
+      found->cut_anywhere ? "where prompts begin alike" : "of whole prompts: memory of one piece");
   return {};
 }
 

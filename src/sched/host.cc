@@ -92,12 +92,38 @@ void Scheduler::State::save_job(Model& m, Slot slot, Decision& out) {
   job.state = save(m, job.seq, {.from = from, .end = job.planned, .owned = true}, 1, out);
 }
 
+// Of memory that cannot be cut only all can be put back, so it is saved while a prompt is read:
+// first where the prompt parts from another that is known, such as behind a system prompt, then at
+// its last whole block, where the next turn of a conversation goes on.
+void Scheduler::State::set_checkpoint(Model& m, Job& job, std::uint32_t apart) {
+  job.checkpoint = 0;
+  if (m.limits.cut_anywhere || m.limits.graphs || device(m.device).host.budget.count == 0) return;
+  const auto last = static_cast<std::uint32_t>(
+      std::min<std::size_t>(job.keys.size(), (job.prompt - 1) / kBlockTokens));
+  for (const std::uint32_t blocks : {std::min(apart, last), last}) {
+    if (blocks < job.planned / kBlockTokens + kLeastBlocks) continue;
+    job.checkpoint = blocks * kBlockTokens;
+    return;
+  }
+}
+
+// What is read up to the checkpoint, by the step just planned.
+void Scheduler::State::save_checkpoint(Model& m, Slot slot, Decision& out) {
+  Job& job = jobs[slot];
+  const auto keys = std::span(job.keys).first(job.checkpoint / kBlockTokens);
+  if (!device(m.device).host.holds(m.id, keys, 0, true)) {
+    save(m, job.seq, {.from = 0, .end = job.checkpoint, .keys = {keys.begin(), keys.end()}},
+         kCachedOdds, out);
+  }
+  set_checkpoint(m, job, 0);
+}
+
 // A cached sequence leaves the pool.
 void Scheduler::State::evict(Model& m, SeqId cached, Decision& out) {
   const std::span<const std::uint64_t> keys = m.pool->keys(cached);
   const auto end = static_cast<std::uint32_t>(keys.size()) * kBlockTokens;
   const std::uint32_t from = std::min(m.pool->shared_front(cached) * kBlockTokens, end);
-  if (end > from && !device(m.device).host.holds(m.id, keys, from)) {
+  if (end > from && !device(m.device).host.holds(m.id, keys, from, false)) {
     save(m, cached, {.from = from, .end = end, .keys = {keys.begin(), keys.end()}}, kCachedOdds,
          out);
   }
@@ -116,8 +142,9 @@ Scheduler::State::Back Scheduler::State::find_back(Model& m, Job& job,
       return {own->id, own->from, own->end, true};
   }
   const HostTier::Match match = host.match(m.id, keys, have, kLeastBlocks, !m.limits.cut_anywhere);
-  if (match.blocks == 0) return {};
-  return {match.state, host.find(match.state)->from, match.blocks * kBlockTokens, false};
+  if (match.blocks == 0) return {.apart = match.apart};
+  return {match.state, host.find(match.state)->from, match.blocks * kBlockTokens, false,
+          match.apart};
 }
 
 // For what is put back into the sequence, at the price of cached prefixes. False if there are not

@@ -135,6 +135,52 @@ TEST(Host, MemoryThatCannotBeCutIsSavedWhole) {
   EXPECT_EQ(device.computed, 2U * 249U);
 }
 
+ModelLimits uncut(std::uint32_t pool) {
+  ModelLimits whole = limits(pool);
+  whole.cut_anywhere = false;
+  return whole;
+}
+
+TEST(Host, WhereMemoryCannotBeCutAConversationGoesOnFromItsLastTurn) {
+  for (const std::string policy : {"sarathi", "lares", "orca"}) {
+    TestDevice device({.policy = policy}, uncut(2048));
+    device.give_host(kPlenty);
+    device.submit(1, 480, 20, 0, 1);
+    device.run_until_idle();
+    EXPECT_EQ(device.computed, 499U);
+    device.submit(2, 600, 20, 0, 1);  // The same words, and more.
+    device.run_until_idle();
+    EXPECT_EQ(device.put_back, 1U) << policy;
+    EXPECT_EQ(device.computed, 499U + 619U - 464U) << policy;  // The last whole block of 480 - 1.
+    device.submit(3, 600, 20, 1, 1);                           // Another member's are their own.
+    device.run_until_idle();
+    EXPECT_EQ(device.put_back, 1U) << policy;
+  }
+}
+
+TEST(Host, WhereMemoryCannotBeCutTheFirstWordsOfManyAreReadTwiceAndThenNoMore) {
+  TestDevice device({.policy = "sarathi"}, uncut(2048));
+  device.give_host(kPlenty);
+  const auto computed_by = [&](std::uint64_t id) {
+    const std::uint64_t before = device.computed;
+    device.submit(id, 400, 2, 0, id, 0, 0, 200);
+    device.run_until_idle();
+    return device.computed - before;
+  };
+  EXPECT_EQ(computed_by(1), 401U);
+  EXPECT_EQ(computed_by(2), 401U);  // Sees where it parts from the first: at 192.
+  EXPECT_EQ(computed_by(3), 401U - 192U);
+  EXPECT_EQ(computed_by(4), 401U - 192U);
+}
+
+TEST(Host, ShortPromptsAreNotKept) {
+  TestDevice device({.policy = "sarathi"}, uncut(2048));
+  device.give_host(kPlenty);
+  device.submit(1, 60, 2, 0, 1);
+  device.run_until_idle();
+  EXPECT_EQ(device.saved, 0U);
+}
+
 TEST(Host, LessMemoryGivesUpWhatWasUsedLeastLately) {
   TestDevice device({.policy = "sarathi", .cache_tokens = 1024}, limits(1024));
   device.give_host(kPlenty);

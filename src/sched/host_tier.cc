@@ -80,19 +80,22 @@ HostTier::Match HostTier::match(ModelId model, std::span<const std::uint64_t> ke
                       state.keys.begin())
             .first -
         keys.begin());
+    best.apart = std::max(best.apart, common);
     if (common < have + least || common <= best.blocks) continue;
     if (whole && common < state.keys.size()) continue;
-    best = {state.id, common};
+    best.state = state.id;
+    best.blocks = common;
     of = &state;
   }
   if (of != nullptr) of->used = ++tick_;
   return best;
 }
 
-bool HostTier::holds(ModelId model, std::span<const std::uint64_t> keys, std::uint32_t from) {
+bool HostTier::holds(ModelId model, std::span<const std::uint64_t> keys, std::uint32_t from,
+                     bool whole) {
   for (State& state : states_) {
     if (state.owned || state.model != model || state.from > from) continue;
-    if (state.keys.size() < keys.size()) continue;
+    if (state.keys.size() < keys.size() || (whole && state.keys.size() > keys.size())) continue;
     if (!std::equal(keys.begin(), keys.end(), state.keys.begin())) continue;
     state.used = ++tick_;
     return true;

@@ -50,12 +50,13 @@ class HostTier {
   struct Match {
     StateId state;
     std::uint32_t blocks = 0;  // That agree, from position 0 on; 0 if there is none.
+    std::uint32_t apart = 0;   // The most that agree with any, of use or not.
   };
   Match match(ModelId model, std::span<const std::uint64_t> keys, std::uint32_t have,
               std::uint32_t least, bool whole);
-  // Whether a state that nobody owns holds all these blocks from `from` tokens on; it becomes the
-  // most recently used.
-  bool holds(ModelId model, std::span<const std::uint64_t> keys, std::uint32_t from);
+  // Whether a state that nobody owns holds all these blocks from `from` tokens on (`whole`: and no
+  // more); it becomes the most recently used.
+  bool holds(ModelId model, std::span<const std::uint64_t> keys, std::uint32_t from, bool whole);
 
   void check() const;
 

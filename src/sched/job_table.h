@@ -44,6 +44,7 @@ struct Job {
   std::int64_t expected = 0;        // Its part of the member's outstanding prediction.
   SeqId seq;                        // While running.
   StateId state;                    // What it had computed when it stepped back, if that was saved.
+  std::uint32_t checkpoint = 0;     // Tokens at which reading its prompt stops, to be saved; or 0.
   std::uint64_t batch_key = 0;      // Of a graph, whose tokens are passes.
   std::vector<std::uint64_t> keys;  // Of the prompt's blocks.
   Slot previous = kNoSlot, next = kNoSlot;  // In its lane.

@@ -1,5 +1,5 @@
-// The scheduler's inside: models, devices and what ties them to jobs. Included by src/sched/*.cc
-// alone.
+// The scheduler's inside: devices, and what ties models and jobs to them. Included by
+// src/sched/*.cc alone.
 #pragma once
 
 #include <cstdint>
@@ -8,65 +8,13 @@
 #include <optional>
 #include <vector>
 
-#include "sched/graph_costs.h"
 #include "sched/host_tier.h"
 #include "sched/job_table.h"
-#include "sched/kv_pool.h"
+#include "sched/model.h"
 #include "sched/policy.h"
 #include "sched/scheduler.h"
 
 namespace lares::sched {
-
-// Graphs that go through their network together. At most one pass of a model is under way.
-struct Pass {
-  std::uint64_t number = 0;  // Counts them; those of answers that come late are others.
-  bool running = false;      // It has begun, and is not over.
-  std::uint64_t key = 0;
-  std::uint32_t rows = 0;   // That it began with.
-  Duration spent{};         // By the slices that were answered.
-  std::vector<Slot> slots;  // Of jobs that still want it.
-};
-
-struct Model {
-  enum class At : std::uint8_t {
-    Absent,
-    Loading,
-    Ready,
-    Leaving,  // Nothing of it is planned; unloaded once its last run is answered.
-    Failed
-  };
-
-  ModelId id;
-  DeviceId device;
-  At at = At::Absent;
-  ModelLimits limits;
-  CostTable cost;
-  bool was_ready = false;
-  std::optional<KvPool> pool;
-  std::vector<Slot> running;       // In the order of arrival.
-  std::uint64_t last_planned = 0;  // Tick of its last step.
-  std::uint32_t cache_budget = 0;  // Tokens that cached sequences may keep now; see trim_cache().
-  std::uint32_t steps_since_look = 0;    // At the queue.
-  std::uint32_t steps_since_prompt = 0;  // That read any.
-  std::int64_t prompt_ns = 0;  // What a token of prompt, and of output, is charged; recent means.
-  std::int64_t output_ns = 0;
-  Pass pass;  // Of graphs; and what passes cost.
-  GraphCosts graph_costs;
-  ModelNeed need{};       // What holding it takes.
-  bool wanted = false;    // Though no job waits for it.
-  Instant ready_at{};     // When it was last loaded.
-  Instant used_at{};      // When a job came for it, or a step of it was answered.
-  std::int64_t uses = 0;  // Jobs of late, in 1024ths: half as many every ten minutes.
-  Instant uses_at{};      // When they were last halved.
-};
-
-// Blocks that hold so many tokens.
-constexpr std::uint32_t blocks_for(std::uint64_t tokens) {
-  return static_cast<std::uint32_t>((tokens + kBlockTokens - 1) / kBlockTokens);
-}
-
-// Whether the job could run with the model to itself.
-bool could_fit(const Job& job, const Model& model);
 
 struct PlannedItem {
   Slot slot = kNoSlot;
@@ -119,7 +67,6 @@ struct Scheduler::State {
   std::uint32_t running = 0;
   bool look_at_models = false;             // Which are held may have to change now...
   Instant look_again_at = Instant::max();  // ...or then.
-
   // Scratch of the step builder, kept for its memory.
   struct Claim {
     Rank rank{};
@@ -186,15 +133,18 @@ struct Scheduler::State {
 
   // host.cc: what is saved, and put back.
   struct Back {
-    StateId state;
+    StateId state{};
     std::uint32_t from = 0, end = 0;  // Tokens that it would bring back.
     bool own = false;                 // The job's.
+    std::uint32_t apart = 0;  // Blocks at which the prompt parts from another that is known.
   };
   void on(const HostMemory& event, Decision& out);
   void on(const StateSaved& event, Decision& out);
   void on(const StateLost& event, Decision& out);
   void on(const RestoreFailed& event, Decision& out);
   void save_job(Model& model, Slot slot, Decision& out);
+  void set_checkpoint(Model& model, Job& job, std::uint32_t apart);
+  void save_checkpoint(Model& model, Slot slot, Decision& out);
   void evict(Model& model, SeqId cached, Decision& out);
   [[nodiscard]] Back find_back(Model& model, Job& job, std::span<const std::uint64_t> keys,
                                std::uint32_t have);

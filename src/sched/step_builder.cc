@@ -69,6 +69,11 @@ class StepBuilder {
     m_.steps_since_prompt = record_->shape.prompt > 0 ? 0 : m_.steps_since_prompt + 1;
     const auto count = static_cast<std::uint32_t>(out_.items.size()) - first_;
     out_.actions.emplace_back(RunStep{device_.id, m_.id, record_->run, first_, count});
+    for (const PlannedItem& item : record_->items) {
+      const Job& job = s_.jobs[item.slot];
+      if (job.checkpoint > 0 && job.checkpoint == job.planned)
+        s_.save_checkpoint(m_, item.slot, out_);
+    }
     return true;
   }
 
@@ -108,7 +113,8 @@ class StepBuilder {
   // How much of the job's need may join the step.
   [[nodiscard]] std::uint32_t allowance(const Job& job, std::uint32_t from,
                                         std::uint32_t need) const {
-    const std::uint32_t most = std::min(need, tokens_left_);
+    std::uint32_t most = std::min(need, tokens_left_);
+    if (job.checkpoint > from) most = std::min(most, job.checkpoint - from);
     if (s_.traits.whole_prompts) {
       const bool first = record_->shape.prompt == 0;
       return need <= tokens_left_ || first || job.at == Job::At::Running ? most : 0;
@@ -360,6 +366,8 @@ class StepBuilder {
     if (match.blocks == 0) match = {};
     if (!s_.fits(m_, job, match)) return Outcome::NoRoom;
     if (!m_.pool->has_free_sequence() && !free_a_sequence(match)) return Outcome::NoRoom;
+    // What the state stands behind may have gone to make room.
+    if (back.from > match.blocks * kBlockTokens) back.end = 0;
 
     if (match.blocks > 0 && m_.pool->state(match.seq) == KvPool::State::Cached) {
       m_.cache_budget = std::min(2 * std::max(m_.cache_budget, 1U), s_.options.cache_tokens);
@@ -374,6 +382,7 @@ class StepBuilder {
     }
     s_.begin(m_, slot, seq, restores ? back.end : shared);
     s_.forget_state(job, out_);
+    s_.set_checkpoint(m_, job, back.apart);
     // A suspect that finds company in this step has the next one to itself.
     if (!job.is_suspect() || record_->items.empty()) add_chunk(slot);
     return Outcome::Served;

@@ -37,15 +37,17 @@ class TestDevice {
     append_options(log, options);
   }
 
+  // The first `front` tokens are those of text 0.
   void submit(std::uint64_t id, std::uint32_t prompt, std::uint32_t output,
               std::uint64_t member = 0, std::uint64_t text = 0, std::uint32_t cls = 0,
-              std::uint64_t task = 0) {
+              std::uint64_t task = 0, std::uint32_t front = 0) {
     TestJob job;
     job.member = member;
     job.prompt = prompt;
     job.output_max = output;
     for (std::uint32_t i = 0; i < prompt; ++i) {
-      job.tokens.push_back(static_cast<std::int32_t>(hash_combine(text, i) % 1000));
+      const std::uint64_t of = i < front ? 0 : text;
+      job.tokens.push_back(static_cast<std::int32_t>(hash_combine(of, i) % 1000));
     }
     jobs[id] = std::move(job);
     keys_.emplace_back();
@@ -68,6 +70,8 @@ class TestDevice {
   void lose_device() {
     sequences_.clear();
     states_.clear();
+    mirrors_.clear();
+    early_.clear();
     runs_.clear();
     resident_ = false;
     events_.emplace_back(DeviceLost{DeviceId{0}});
@@ -82,6 +86,10 @@ class TestDevice {
     items_.emplace_back();
     std::vector<std::uint64_t> done;
     for (const StepItem& item : items) items_.back().push_back(perform(item, done));
+    for (const Mirror& m : mirrors_) {
+      if (m.run == run) catch_up(m);
+    }
+    std::erase_if(mirrors_, [run = run](const Mirror& m) { return m.run == run; });
     events_.emplace_back(Stepped{DeviceId{0}, run, Duration(1000), items_.back()});
     for (const std::uint64_t id : done) end(id, EndCause::Finished);
     return true;
@@ -151,6 +159,17 @@ class TestDevice {
   struct State {
     std::uint32_t ghost = 0;  // The sequence it was copied to.
     std::uint32_t from = 0, end = 0;
+  };
+  // What a run in flight will compute in a sequence is in the state that was copied behind it, too.
+  struct Mirror {
+    RunId run;
+    std::uint32_t seq = 0, ghost = 0;
+  };
+
+  // A state put back before the run that is to fill it was answered.
+  struct Early {
+    std::uint32_t ghost = 0, seq = 0;
+    std::uint64_t job = 0;
   };
 
   // Accounts' first invariant.
@@ -238,13 +257,20 @@ class TestDevice {
   void act(const RestoreState& a) {
     const TestJob& job = jobs.at(a.job.value);
     Sequence& sequence = sequences_.at(a.seq.value);
-    if (refuse_restores > 0 || (saves_fail && !states_.contains(a.state.value))) {
+    if (refuse_restores > 0 || !states_.contains(a.state.value)) {
+      LARES_ASSERT(refuse_restores > 0 || saves_fail, "state {} is not there", a.state.value);
       if (refuse_restores > 0) --refuse_restores;
       sequence.refused = true;
       events_.emplace_back(RestoreFailed{a.job});
       return;
     }
     const State& state = states_.at(a.state.value);
+    ++put_back;
+    if (std::ranges::any_of(mirrors_, [&](const Mirror& m) { return m.ghost == state.ghost; })) {
+      sequence.cells.assign(job.tokens.begin(), job.tokens.begin() + a.end);
+      early_.push_back({state.ghost, a.seq.value, a.job.value});
+      return;
+    }
     const auto& held = sequences_.at(state.ghost).cells;
     LARES_ASSERT(state.from == sequence.cells.size() && state.end <= held.size() &&
                      a.end > state.from && a.end <= state.end && a.end < job.tokens.size(),
@@ -254,11 +280,15 @@ class TestDevice {
     sequence.cells.assign(held.begin(), held.begin() + a.end);
     LARES_ASSERT(std::equal(sequence.cells.begin(), sequence.cells.end(), job.tokens.begin()),
                  "job {} was given another's words", a.job.value);
-    ++put_back;
   }
   void act(const SaveState& a) {
     // What runs in flight will compute in the sequence is there when the device comes to save it.
-    const std::uint32_t ghost = make_ghost(a.seq.value);
+    const std::uint32_t ghost = next_ghost_++;
+    sequences_[ghost] = sequences_.at(a.seq.value);
+    for (const auto& [run, items] : runs_) {
+      if (std::ranges::any_of(items, [&](const StepItem& i) { return i.seq == a.seq; }))
+        mirrors_.push_back({run, a.seq.value, ghost});
+    }
     LARES_ASSERT(states_.emplace(a.state.value, State{ghost, a.from, a.from + a.tokens}).second,
                  "state {} is in use", a.state.value);
     ++saved;
@@ -279,6 +309,23 @@ class TestDevice {
     rejected.push_back(a.job.value);
     jobs.erase(a.job.value);
   }
+  // A run that skipped its job's item leaves the sequence shorter than what was to be saved of it.
+  void catch_up(const Mirror& m) {
+    sequences_[m.ghost].cells = sequences_.at(m.seq).cells;
+    std::erase_if(states_, [&](const auto& entry) {
+      const auto& [id, state] = entry;
+      if (state.ghost != m.ghost || sequences_[m.ghost].cells.size() >= state.end) return false;
+      events_.emplace_back(StateLost{DeviceId{0}, StateId{id}});
+      for (const Early& e : early_) {
+        const auto taker = sequences_.find(e.seq);
+        if (e.ghost != m.ghost || taker == sequences_.end() || taker->second.job != e.job) continue;
+        taker->second.refused = true;
+        events_.emplace_back(RestoreFailed{JobId{e.job}});
+      }
+      return true;
+    });
+    std::erase_if(early_, [&](const Early& e) { return e.ghost == m.ghost; });
+  }
   // A copy of the sequence, in which the runs in flight go on.
   std::uint32_t make_ghost(std::uint32_t seq) {
     const std::uint32_t ghost = next_ghost_++;
@@ -287,6 +334,9 @@ class TestDevice {
       for (StepItem& item : items) {
         if (item.seq.value == seq) item.seq = SeqId{ghost};
       }
+    }
+    for (Mirror& m : mirrors_) {
+      if (m.seq == seq) m.seq = ghost;
     }
     return ghost;
   }
@@ -313,6 +363,8 @@ class TestDevice {
   std::deque<std::pair<RunId, std::vector<StepItem>>> runs_;
   std::vector<StepItem> last_run_;
   std::map<std::uint64_t, State> states_;
+  std::vector<Mirror> mirrors_;
+  std::vector<Early> early_;
   std::uint32_t next_ghost_ = 1000;
   Bytes host_budget_{};
 };
