@@ -80,44 +80,91 @@ class Gguf:
         return f"{stem}-00001-of-00002.gguf"
 
 
-def write_tiny_bert(vocabulary, path, width=32, forward=64, layers=2, context=128):
-    """A BERT with noise for weights and the true vocabulary of one (llama.cpp's ggml-vocab-bert-bge.gguf)."""
-    source = Gguf(vocabulary)
-    pairs = dict(source.pairs)
-    for name, value in {"block_count": layers, "context_length": context, "embedding_length": width,
-                        "feed_forward_length": forward, "attention.head_count": 2, "pooling_type": 2}.items():
-        pairs[f"bert.{name}"] = pair(f"bert.{name}", 4, "<I", value)
-    tokens = "tokenizer.ggml.tokens"  # Its name, two types, and then how many there are.
-    words, = struct.unpack_from("<Q", pairs[tokens], 8 + len(tokens) + 4 + 4)
-    rng = random.Random(1)
-    heads, body, count = b"", b"", 0
+class Tiny:
+    """A small model with noise for weights and the vocabulary of another file."""
 
-    def tensor(name, *shape, value=None):
-        nonlocal heads, body, count
+    def __init__(self, source, architecture, width):
+        self.pairs = dict(Gguf(source).pairs)
+        self.architecture, self.width = architecture, width
+        name = architecture.encode()
+        self.pairs["general.architecture"] = (pair("general.architecture", 8, "<Q", len(name)) + name)
+        self.set(context_length=1024, embedding_length=width, block_count=2)
+        tokens = "tokenizer.ggml.tokens"  # Its name, two types, and then how many there are.
+        self.words, = struct.unpack_from("<Q", self.pairs[tokens], 8 + len(tokens) + 4 + 4)
+        self.rng = random.Random(1)
+        self.heads, self.body, self.count = b"", b"", 0
+        self.tensor("token_embd.weight", width, self.words)
+
+    def set(self, **values):
+        for name, value in values.items():
+            name = f"{self.architecture}.{name.replace('__', '.')}"
+            self.pairs[name] = pair(name, *((6, "<f") if isinstance(value, float) else (4, "<I")), value)
+
+    def tensor(self, name, *shape, value=None):
         size = 1
         for n in shape:
             size *= n
-        heads += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(shape))
-        heads += struct.pack(f"<{len(shape)}Q", *shape) + struct.pack("<IQ", 0, len(body))
-        noise = [rng.uniform(-0.5, 0.5) for _ in range(min(size, 4096))] if value is None else [value]
-        body += (struct.pack(f"<{len(noise)}f", *noise) * (size // len(noise) + 1))[:4 * size]
-        body += b"\0" * (-len(body) % 32)
-        count += 1
+        self.heads += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(shape))
+        self.heads += struct.pack(f"<{len(shape)}Q", *shape) + struct.pack("<IQ", 0, len(self.body))
+        noise = [self.rng.uniform(-0.5, 0.5) for _ in range(min(size, 4096))] if value is None else [value]
+        self.body += (struct.pack(f"<{len(noise)}f", *noise) * (size // len(noise) + 1))[:4 * size]
+        self.body += b"\0" * (-len(self.body) % 32)
+        self.count += 1
 
-    tensor("token_embd.weight", width, words)
-    tensor("token_types.weight", width, 2)
-    tensor("position_embd.weight", width, context)
-    tensor("token_embd_norm.weight", width, value=1.0)
-    tensor("token_embd_norm.bias", width)
+    def layer(self, i, ones=(), **shapes):
+        for name in ones:
+            self.tensor(f"blk.{i}.{name}.weight", self.width, value=1.0)
+        for name, shape in shapes.items():
+            self.tensor(f"blk.{i}.{name}.weight", *shape)
+
+    def write(self, path):
+        write(path, self.pairs, self.count, self.heads, self.body)
+
+
+def write_tiny_bert(vocabulary, path, width=32, forward=64, layers=2, context=128):
+    """A BERT with the true vocabulary of one (llama.cpp's ggml-vocab-bert-bge.gguf)."""
+    file = Tiny(vocabulary, "bert", width)
+    file.set(block_count=layers, context_length=context, feed_forward_length=forward, attention__head_count=2,
+             pooling_type=2)
+    file.tensor("token_types.weight", width, 2)
+    file.tensor("position_embd.weight", width, context)
+    file.tensor("token_embd_norm.weight", width, value=1.0)
+    file.tensor("token_embd_norm.bias", width)
     for i in range(layers):
-        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            tensor(f"blk.{i}.{name}.weight", width, width)
-            tensor(f"blk.{i}.{name}.bias", width)
-        tensor(f"blk.{i}.ffn_up.weight", width, forward)
-        tensor(f"blk.{i}.ffn_up.bias", forward)
-        tensor(f"blk.{i}.ffn_down.weight", forward, width)
-        tensor(f"blk.{i}.ffn_down.bias", width)
-        for name in ("attn_output_norm", "layer_output_norm"):
-            tensor(f"blk.{i}.{name}.weight", width, value=1.0)
-            tensor(f"blk.{i}.{name}.bias", width)
-    write(path, pairs, count, heads, body)
+        square = (width, width)
+        file.layer(i, ("attn_output_norm", "layer_output_norm"), attn_q=square, attn_k=square, attn_v=square,
+                   attn_output=square, ffn_up=(width, forward), ffn_down=(forward, width))
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_down", "attn_output_norm", "layer_output_norm"):
+            file.tensor(f"blk.{i}.{name}.bias", width)
+        file.tensor(f"blk.{i}.ffn_up.bias", forward)
+    file.write(path)
+
+
+def write_tiny_mamba(vocabulary, path, width=32, inner=64, state=8, convolution=4, rank=4):
+    """A running state and no KV cache."""
+    file = Tiny(vocabulary, "mamba", width)
+    file.set(ssm__conv_kernel=convolution, ssm__inner_size=inner, ssm__state_size=state, ssm__time_step_rank=rank,
+             attention__head_count=0, feed_forward_length=0, attention__layer_norm_rms_epsilon=1e-5)
+    file.tensor("output_norm.weight", width, value=1.0)
+    for i in range(2):
+        file.layer(i, ("attn_norm",), ssm_in=(width, 2 * inner), ssm_conv1d=(convolution, inner),
+                   ssm_x=(inner, rank + 2 * state), ssm_dt=(rank, inner), ssm_out=(inner, width))
+        file.tensor(f"blk.{i}.ssm_conv1d.bias", inner)
+        file.tensor(f"blk.{i}.ssm_dt.bias", inner)
+        file.tensor(f"blk.{i}.ssm_a", state, inner, value=-1.0)
+        file.tensor(f"blk.{i}.ssm_d", inner, value=1.0)
+    file.write(path)
+
+
+def write_tiny_gemma2(vocabulary, path, width=32, head=16, forward=64, window=64):
+    """Every other layer attends only to the last `window` tokens."""
+    file = Tiny(vocabulary, "gemma2", width)
+    file.set(attention__head_count=2, attention__head_count_kv=1, attention__key_length=head,
+             attention__value_length=head, attention__sliding_window=window, feed_forward_length=forward,
+             attention__layer_norm_rms_epsilon=1e-5)
+    file.tensor("output_norm.weight", width, value=1.0)
+    for i in range(2):
+        file.layer(i, ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"), attn_q=(width, 2 * head),
+                   attn_k=(width, head), attn_v=(width, head), attn_output=(2 * head, width),
+                   ffn_gate=(width, forward), ffn_up=(width, forward), ffn_down=(forward, width))
+    file.write(path)
