@@ -3,6 +3,7 @@
 // Tests only.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,13 @@ class KillableWorkers final : public worker::WorkerFactory {
     if (alive_[kind] != nullptr) alive_[kind]->kill();
   }
 
+  // As the system does when memory runs out.
+  void kill_for_memory(worker::Kind kind) {
+    ++memory_kills_;
+    kill(kind);
+  }
+  std::uint64_t memory_kills() override { return memory_kills_; }
+
   std::map<worker::Kind, int> starts;
 
  private:
@@ -55,6 +63,7 @@ class KillableWorkers final : public worker::WorkerFactory {
   std::unique_ptr<worker::WorkerFactory> inner_;
   std::mutex mutex_;
   std::map<worker::Kind, worker::Worker*> alive_;
+  std::atomic<std::uint64_t> memory_kills_ = 0;
 };
 
 }  // namespace lares::server

@@ -195,6 +195,7 @@ class LoopCore final : public Service {
   void start_device();
   void read_device();
   void device_lost(const std::string& why);
+  void shrink_pools();  // If it was ended because memory ran out.
   void check_device_hang();
   void load_model(std::uint32_t model);
   void recall_cost(ModelState& model);
@@ -284,6 +285,7 @@ class LoopCore final : public Service {
 
   std::unique_ptr<worker::Worker> device_, text_;
   Restart device_restart_, text_restart_;
+  std::uint64_t memory_kills_ = 0;  // When the device worker was started.
   std::deque<SentRun> sent_runs_;
   DeviceClock device_clock_;
   // Rows of requests that ended, until the last step they took part in has been charged.

@@ -37,6 +37,7 @@ void LoopCore::start_device() {
   }
   device_ = std::move(*started);
   device_restart_.started = now();
+  memory_kills_ = workers_->memory_kills();
   to_device(worker::AskMemory{});
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
     if (models_[i].load_wanted) load_model(i);
@@ -91,6 +92,7 @@ void LoopCore::device_lost(const std::string& why) {
   answer_memory();
   models_changed_ = true;
   events_.emplace_back(sched::DeviceLost{kDevice});
+  shrink_pools();
   for (std::uint32_t i = 0; i < models_.size(); ++i) {
     ModelState& model = models_[i];
     std::ranges::fill(model.seq_owner, JobId{});

@@ -20,14 +20,34 @@ constexpr std::int64_t kComputeLeast = std::int64_t{32} << 20;
 constexpr std::int64_t kComputePart = 16;      // And so much of the weights.
 constexpr std::int64_t kBytesPerMs = 500'000;  // A plain disk.
 
+constexpr std::uint32_t kPoolUnit = 256, kPoolLeast = 1024;  // Tokens.
+
 }  // namespace
 
 // As the device is told; 0 = the engine chooses from what is free.
 std::uint32_t LoopCore::pool_tokens_for(const ModelState& model) const {
   if (model.embeds) return engine::kEmbedPoolTokens;
+  if (model.pool_most > 0) return model.pool_most;
   if (model.entry.pool_tokens > 0 || options_.device_memory.count == 0)
     return model.entry.pool_tokens;
   return engine::choose_pool_tokens(model.info, options_.device_memory);
+}
+
+// What runs goes on, in less: a quarter is taken off the pool of each model that was loaded.
+void LoopCore::shrink_pools() {
+  if (workers_->memory_kills() == memory_kills_) return;
+  for (ModelState& model : models_) {
+    const bool held = model.at == ModelState::At::Loading || model.at == ModelState::At::Ready;
+    if (!held || model.embeds || model.pool_tokens == 0) continue;
+    const std::uint32_t from = model.pool_tokens;
+    model.pool_most = std::max(from / 4 * 3 / kPoolUnit * kPoolUnit, std::min(from, kPoolLeast));
+    model.measured = false;
+    log_warn("memory ran out and the system ended the device worker; the model gets a smaller pool",
+             {{"model", model.entry.name},
+              {"from", from},
+              {"pool_tokens", model.pool_most},
+              {"to_keep_it", "set device.memory or device.pool_tokens"}});
+  }
 }
 
 void LoopCore::set_budget(Bytes budget) {

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <sstream>
 
@@ -204,6 +205,32 @@ TEST_F(LoopTest, StreamsGoOnWithTheSameTextWhenTheDeviceWorkerDies) {
     EXPECT_EQ(streams[i]->texts[0], undisturbed[i]) << i;
   }
   EXPECT_EQ(service->status().device_restarts, 3U);
+}
+
+TEST_F(LoopTest, AWorkerEndedForMemoryComesBackWithSmallerPools) {
+  options.models = {{.name = "sim", .path = "sim", .pool_tokens = 4096}};
+  start();
+  const auto pool = [this] {
+    std::promise<std::int64_t> bytes;
+    service->memory([&](const MemoryStatus& status) {
+      bytes.set_value(
+          status.models.empty() ? 0 : status.models[0].kv.count + status.models[0].cache.count);
+    });
+    return bytes.get_future().get();
+  };
+  ASSERT_TRUE(ask("first", 2)->wait());
+  const std::int64_t before = pool();
+  ASSERT_GT(before, 0);
+  auto stream = std::make_shared<Collector>();
+  stream->on_delta = [this](int count) {
+    if (count == 10) workers->kill_for_memory(worker::Kind::Device);
+    if (count == 50) workers->kill(worker::Kind::Device);  // Not for memory: nothing shrinks.
+  };
+  service->submit(generation("a long text", 120), stream);
+  ASSERT_TRUE(stream->wait());
+  EXPECT_FALSE(stream->ended->error.has_value());
+  EXPECT_EQ(service->status().device_restarts, 2U);
+  EXPECT_EQ(pool(), before / 4 * 3);
 }
 
 // Four times what the pool holds: streams step back, are saved, and go on with the same text.

@@ -26,6 +26,7 @@ struct ModelState {
   std::uint64_t created = 0;
   std::uint32_t context = 0;       // Known once probed.
   std::uint32_t pool_tokens = 0;   // Known once loaded.
+  std::uint32_t pool_most = 0;     // Since memory ran out with it; 0: it never did.
   std::uint32_t load_crashes = 0;  // Device workers that died while loading it.
   bool gone = false;               // Served no more; unloaded once nobody uses it.
   bool embeds = false;             // The twin of another entry: loaded for embeddings.

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/text.h"
+#include "worker/memory_kills.h"
 #include "worker/probe_result.h"
 #include "worker/process.h"
 
@@ -116,6 +117,8 @@ class ProcessWorkers : public WorkerFactory {
     }
     return decode_probe_result(bytes);
   }
+
+  std::uint64_t memory_kills() override { return count_memory_kills(); }
 
  private:
   [[nodiscard]] std::vector<std::string> common_arguments(const char* verb) const {

@@ -34,6 +34,8 @@ class WorkerFactory {
   // Opens a model file in a throw-away child, without allocating its weights, within a time limit.
   // A crash or a hang of the child is an error for this file: Corrupt, with what is known.
   virtual Result<engine::ModelInfo> probe(const std::string& path) = 0;
+  // How often the system has ended a process because memory ran out; only whether it grew counts.
+  virtual std::uint64_t memory_kills() { return 0; }
 };
 
 struct ProcessOptions {
