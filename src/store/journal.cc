@@ -19,13 +19,15 @@ constexpr std::string_view kColumns =
     "started_unix_ms, ended_unix_ms, tries, (SELECT count(*) FROM attempt WHERE job = seq), seed, "
     "error_code, error_message";
 
-JobState state_of(std::string_view name) {
+// The schema lets no other in, but a disk may change what was written.
+Result<JobState> state_of(std::string_view name) {
   const auto found = std::ranges::find(kJobStates, name);
-  LARES_ASSERT(found != kJobStates.end(), "the schema lets no state `{}` in", name);
+  if (found == kJobStates.end())
+    return fail(Code::Corrupt, fmt::format("the journal holds a job in the state `{}`", name));
   return static_cast<JobState>(found - kJobStates.begin());
 }
 
-JobRecord record_of(const Statement& row) {
+Result<JobRecord> record_of(const Statement& row) {
   JobRecord job;
   job.seq = row.integer(0);
   job.id = row.text(1);
@@ -33,7 +35,7 @@ JobRecord record_of(const Statement& row) {
   job.member = row.text(3);
   job.cls = row.text(4);
   job.kind = row.text(5);
-  job.state = state_of(row.text(6));
+  job.state = TRY(state_of(row.text(6)));
   job.request_digest = row.text(7);
   job.created_unix_ms = row.integer(8);
   job.started_unix_ms = row.integer(9);
@@ -48,13 +50,13 @@ JobRecord record_of(const Statement& row) {
 
 Result<std::vector<JobRecord>> all_rows(Statement query) {
   std::vector<JobRecord> jobs;
-  while (TRY(query.row())) jobs.push_back(record_of(query));
+  while (TRY(query.row())) jobs.push_back(TRY(record_of(query)));
   return jobs;
 }
 
 Result<std::optional<JobRecord>> one_row(Statement query) {
   if (!TRY(query.row())) return std::optional<JobRecord>();
-  return std::optional(record_of(query));
+  return std::optional(TRY(record_of(query)));
 }
 
 std::string reason_json(std::string_view code, std::string_view message) {
