@@ -1,13 +1,16 @@
 #include "app/doctor_command.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
+#include "app/checkup.h"
 #include "app/config.h"
 #include "core/text.h"
 #include "server/cost_book.h"
 #include "store/members.h"
+#include "store/segments.h"
 
 namespace lares::app {
 namespace {
@@ -15,10 +18,23 @@ namespace {
 constexpr std::string_view kHelp =
     "lares doctor [--json] [FLAGS OF lares serve]\n"
     "\n"
-    "  Prints what the configuration promises: the longest step that is planned, and how long "
-    "each\n"
-    "  class waits at worst for its first step, while memory lasts. Computed from how long steps\n"
-    "  took on this machine when a model last served; says so if none has.\n";
+    "  Says what the configuration promises on this machine, where the time of the last day's\n"
+    "  requests went, and what to change. The promises come from how long steps took here when a\n"
+    "  model last served; they hold while memory lasts. Ends with 1 if something needs mending.\n";
+
+constexpr std::int64_t kDayMs = 86'400'000;
+
+// What would make a segment shorter.
+std::string_view remedy(std::string_view segment) {
+  if (segment == "queue")
+    return "the device is busy: see `lares usage` for whom, and their weights";
+  if (segment == "model_load") return "keep that model loaded (keep), or give models more memory";
+  if (segment == "text_work") return "templates and schemas take long: shorten tools and schemas";
+  if (segment == "prefill") return "prompts are long: put common first words into shared_prompts";
+  if (segment == "inference")
+    return "answers are long or the model is slow: a smaller one, or max_tokens";
+  return "clients take what they get slowly: look at the network";
+}
 
 // Members with keys, and home.
 std::uint32_t count_members(const std::string& data) {
@@ -33,7 +49,31 @@ struct Report {
   sched::Options options;
   sched::Guarantees guarantees;
   std::uint32_t members = 1;
+  std::vector<store::Segment> segments;  // The slowest first.
+  Findings findings;                     // Problems first.
 };
+
+std::string segment_json(const store::Segment& s) {
+  return fmt::format(
+      "{{\"name\":{},\"requests\":{},\"seconds\":{:.3f},\"mean_s\":{:.6f},\"p95_s\":{:.6f}}}",
+      json_quoted(s.name), s.requests, s.seconds, s.mean_s, s.p95_s);
+}
+
+std::string finding_json(const Finding& f) {
+  const bool problem = f.level == Finding::Level::Problem;
+  return fmt::format("{{\"level\":\"{}\",\"what\":{},\"advice\":{}}}",
+                     problem ? "problem" : "advice", json_quoted(f.what), json_quoted(f.advice));
+}
+
+template <class Items, class Write>
+std::string list(const Items& items, Write write) {
+  std::string out;
+  for (const auto& item : items) {
+    const std::string text = write(item);
+    if (!text.empty()) out += (out.empty() ? "" : ",") + text;
+  }
+  return out;
+}
 
 std::string to_json(const Report& r) {
   std::string classes;
@@ -44,28 +84,62 @@ std::string to_json(const Report& r) {
   }
   return fmt::format(
       "{{\"guarantees\":{{\"longest_slice_ms\":{:.3f},\"classes\":{{{}}}}},\"members\":{},"
-      "\"measured\":{},\"cost_table\":{}}}\n",
+      "\"measured\":{},\"cost_table\":{},\"slowest_segment\":{},\"segments\":[{}],"
+      "\"problems\":[{}],\"well\":[{}]}}\n",
       in_seconds(r.guarantees.longest_slice) * 1e3, classes, r.members, json_quoted(r.device.about),
-      json_quoted(r.device.cost.to_text()));
+      json_quoted(r.device.cost.to_text()),
+      r.segments.empty() ? "null" : segment_json(r.segments.front()),
+      list(r.segments, segment_json),
+      list(r.findings,
+           [](const Finding& f) { return f.advice.empty() ? std::string() : finding_json(f); }),
+      list(r.findings, [](const Finding& f) {
+        return f.advice.empty() ? json_quoted(f.what) : std::string();
+      }));
 }
 
-std::string to_text(const Report& r) {
-  std::string out = fmt::format("how long steps take: {}\n", r.device.about);
+std::string promises(const Report& r) {
+  std::string out = fmt::format("What this configuration promises ({})\n\n  longest step    {}\n",
+                                r.device.about, format_duration(r.guarantees.longest_slice));
+  out += fmt::format("  first step at worst after, with {} member{} and while memory lasts\n",
+                     r.members, r.members == 1 ? "" : "s");
+  for (std::size_t i = 0; i < r.options.classes.size(); ++i) {
+    out += fmt::format("    {:<13} {}\n", r.options.classes[i].name,
+                       format_duration(r.guarantees.longest_wait[i]));
+  }
+  out += "  a step of so many tokens takes\n";
   for (std::size_t k = 0; k < sched::CostTable::kKnots; ++k) {
     const std::uint32_t tokens = sched::CostTable::knot_tokens(k);
     if (tokens > r.device.limits.batch_tokens) break;
-    out += fmt::format("  {:>5} tokens {:>10}\n", tokens,
+    out += fmt::format("    {:<13} {}\n", tokens,
                        format_duration(r.device.cost.time({.tokens = tokens})));
   }
-  out += fmt::format(
-      "\nlongest step: {}\nwhile memory lasts, with {} member{}, a first step comes "
-      "at worst after\n",
-      format_duration(r.guarantees.longest_slice), r.members, r.members == 1 ? "" : "s");
-  for (std::size_t i = 0; i < r.options.classes.size(); ++i) {
-    out += fmt::format("  {:<12} {}\n", r.options.classes[i].name,
-                       format_duration(r.guarantees.longest_wait[i]));
-  }
   return out;
+}
+
+std::string where_time_went(const Report& r) {
+  std::string out = "\nWhere the time of the last day's requests went\n\n";
+  if (r.segments.empty()) return out + "  there were none\n";
+  double all = 0;
+  for (const store::Segment& s : r.segments) all += s.seconds;
+  for (const store::Segment& s : r.segments) {
+    out += fmt::format("  {:<13} {:>4.0f} %   mean {:.2f} s, p95 {:.2f} s\n", s.name,
+                       s.seconds / all * 100, s.mean_s, s.p95_s);
+  }
+  return out + fmt::format("  -> {}\n", remedy(r.segments.front().name));
+}
+
+std::string what_to_change(const Report& r) {
+  std::string out, well;
+  for (const Finding& f : r.findings) {
+    if (f.advice.empty()) {
+      well += fmt::format("  {}\n", f.what);
+    } else {
+      out += fmt::format("  {} {}\n    {}\n", f.level == Finding::Level::Problem ? "!" : "-",
+                         f.what, f.advice);
+    }
+  }
+  return fmt::format("\nWhat to change\n\n{}\nChecked and well\n\n{}",
+                     out.empty() ? "  nothing\n" : out, well);
 }
 
 }  // namespace
@@ -101,7 +175,7 @@ sim::SimulatedDevice device_of_this_machine(const std::string& data_folder) {
   return device;
 }
 
-int run_doctor_command(std::span<const std::string> arguments) {
+int run_doctor_command(std::span<const std::string> arguments, const std::string& executable) {
   std::vector<std::string> rest(arguments.begin(), arguments.end());
   const bool json = std::erase(rest, "--json") > 0;
   const auto config = load_config(rest);
@@ -116,7 +190,9 @@ int run_doctor_command(std::span<const std::string> arguments) {
   Report report{.device = device_of_this_machine(config->data),
                 .options = scheduler_options(*config),
                 .guarantees = {},
-                .members = count_members(config->data)};
+                .members = count_members(config->data),
+                .segments = {},
+                .findings = {}};
   if (const auto usable = sched::Scheduler::create(report.options); !usable) {
     fmt::print(stderr, "lares doctor: {}\n", usable.error().message);
     return 2;
@@ -125,8 +201,14 @@ int run_doctor_command(std::span<const std::string> arguments) {
   report.device.limits.sequences = std::min(256U, config->sequences * 2);
   report.guarantees =
       sched::guarantees(report.options, report.device.limits, report.device.cost, report.members);
-  fmt::print("{}", json ? to_json(report) : to_text(report));
-  return 0;
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  if (auto segments = store::segments_since(config->data, now.count() - kDayMs))
+    report.segments = std::move(*segments);
+  report.findings = check_up(*config, executable);
+  fmt::print("{}", json ? to_json(report)
+                        : promises(report) + where_time_went(report) + what_to_change(report));
+  return std::ranges::count(report.findings, Finding::Level::Problem, &Finding::level) > 0 ? 1 : 0;
 }
 
 }  // namespace lares::app

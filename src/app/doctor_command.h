@@ -1,4 +1,5 @@
-// `lares doctor`: what this configuration promises on this machine, from what was measured here.
+// `lares doctor`: what this configuration promises on this machine, where time went, what to
+// change.
 #pragma once
 
 #include <span>
@@ -18,7 +19,8 @@ sched::Options scheduler_options(const Config& config);
 // and `about` says so, if none has.
 sim::SimulatedDevice device_of_this_machine(const std::string& data_folder);
 
-// Returns the exit status: 0, or 2 for arguments or a configuration that make no sense.
-int run_doctor_command(std::span<const std::string> arguments);
+// `executable`: this program, whose children open model files. Returns the exit status: 0, 1 if
+// something needs mending, or 2 for arguments or a configuration that make no sense.
+int run_doctor_command(std::span<const std::string> arguments, const std::string& executable);
 
 }  // namespace lares::app

@@ -60,7 +60,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "jobs") return lares::app::run_jobs_command(arguments);
   if (verb == "backup") return lares::app::run_backup_command(arguments);
   if (verb == "export") return lares::app::run_export_command(arguments);
-  if (verb == "doctor") return lares::app::run_doctor_command(arguments);
+  if (verb == "doctor") return lares::app::run_doctor_command(arguments, own_path());
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);
   if (verb == "usage") return lares::app::run_usage_command(arguments);
   if (verb == "version" || verb == "--version") {

@@ -1,10 +1,12 @@
 """What clients see of the scheduler: the queue, its reasons, tasks, superseding, and who goes first."""
 import asyncio
 import json
+import pathlib
 import subprocess
+import tempfile
 import unittest
 
-from lares_server import BINARY, Server, chat_body, stream
+from lares_server import BINARY, STARTER, Server, chat_body, stream
 
 
 def story(tokens, text="Tell the kids a story about a brave rabbit"):
@@ -131,14 +133,31 @@ class Doctor(unittest.TestCase):
         with Server() as server:
             server.chat("Hello")
             data = server.data
-            told = json.loads(server.lares("doctor", "--json"))
+            told = json.loads(server.lares("doctor", "--models", STARTER, "--json"))
             self.assertIn("measured here", told["measured"])
             self.assertGreater(told["guarantees"]["longest_slice_ms"], 1)
             waits = {name: c["longest_wait_s"] for name, c in told["guarantees"]["classes"].items()}
             self.assertEqual(set(waits), {"voice", "chat", "agent", "embedding", "image", "maintenance"})
             self.assertLess(waits["voice"], waits["chat"])
-            self.assertIn("longest step", subprocess.run([BINARY, "doctor", "--data", data], capture_output=True,
-                                                         text=True, check=True).stdout)
+            server.wait_for(lambda: json.loads(server.lares("doctor", "--models", STARTER, "--json"))["slowest_segment"],
+                            "in the ledger")
+            told = json.loads(server.lares("doctor", "--models", STARTER, "--json"))
+            self.assertIn(told["slowest_segment"]["name"],
+                          ("queue", "model_load", "text_work", "prefill", "inference", "deliver"))
+            self.assertEqual([p for p in told["problems"] if p["level"] == "problem"], [])
+            self.assertTrue(any("a server runs" in what for what in told["well"]), told["well"])
+            text = subprocess.run([BINARY, "doctor", "--models", STARTER, "--data", data], capture_output=True,
+                                  text=True, check=True).stdout
+            for part in ("longest step", "Where the time", "What to change"):
+                self.assertIn(part, text)
+
+    def test_what_needs_mending_is_said_first_and_is_the_exit_status(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "broken.gguf").write_bytes(b"GGUF" + b"\xff" * 100)
+            done = subprocess.run([BINARY, "doctor", "--models", folder, "--data", folder + "/data",
+                                   "--listen", "127.0.0.1:0"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertRegex(done.stdout, r"! the model broken: .*\n +fetch the file again")
 
 
 if __name__ == "__main__":
