@@ -21,7 +21,7 @@ PATIENCE = 60.0  # Seconds until a test gives up waiting for what must happen.
 class Server:
     """One `lares serve` on a port of its own, with its own data folder."""
 
-    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None, flags_of=None):
+    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None, flags_of=None, binary=BINARY):
         """`prepare(data)` is called with the data folder before the server starts; `flags_of(data)` gives more flags."""
         self.data = tempfile.mkdtemp(prefix="lares-test-")
         if prepare:
@@ -29,7 +29,7 @@ class Server:
         if flags_of:
             flags += tuple(flags_of(self.data))
         self.log = open(os.path.join(self.data, "server.log"), "w+")
-        self.command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--models", models, *flags]
+        self.command = [binary, "serve", "--listen", "127.0.0.1:0", "--data", self.data, "--models", models, *flags]
         self.start(wait_ready)
 
     def start(self, wait_ready=True):
