@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "app/folder_walk.h"
 #include "core/json.h"
 
 namespace lares::app {
@@ -194,14 +195,10 @@ std::vector<std::string> find_image_models(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code error;
   if (fs::exists(fs::path(folder) / "model_index.json", error)) found.push_back(folder);
-  auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied,
-                                             error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (it.depth() >= kDepthMax) it.disable_recursion_pending();
-    if (it->path().filename() == "model_index.json" && it.depth() > 0) {
-      found.push_back(it->path().parent_path().string());
-    }
-  }
+  walk_folder(folder, kDepthMax, [&](const fs::path& path, int depth) {
+    if (path.filename() == "model_index.json" && depth > 0)
+      found.push_back(path.parent_path().string());
+  });
   std::ranges::sort(found);
   return found;
 }

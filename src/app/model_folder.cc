@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "app/folder_walk.h"
+
 namespace lares::app {
 namespace {
 
@@ -70,17 +72,14 @@ Result<std::vector<FoundModel>> find_models(const std::string& folder) {
                             folder));
   }
   std::vector<File> files;
-  auto it = fs::recursive_directory_iterator(folder, fs::directory_options::skip_permission_denied,
-                                             error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (it.depth() >= kDepthMax) it.disable_recursion_pending();
-    if (it->path().extension() != ".gguf") continue;
-    File file{.path = it->path().string(), .stem = it->path().stem().string(), .name = {}};
-    if (!strip_split(file.stem)) continue;
+  error = walk_folder(folder, kDepthMax, [&](const fs::path& path, int /*depth*/) {
+    if (path.extension() != ".gguf") return;
+    File file{.path = path.string(), .stem = path.stem().string(), .name = {}};
+    if (!strip_split(file.stem)) return;
     file.bytes = size_of(file.path);
     file.name = without_quantisation(file.stem);
     files.push_back(std::move(file));
-  }
+  });
   if (error) {
     return fail(Code::Io,
                 fmt::format("the models folder {} cannot be read: {}", folder, error.message()));

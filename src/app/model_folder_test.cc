@@ -62,6 +62,20 @@ TEST_F(ModelFolder, ASplitModelIsOne) {
   EXPECT_EQ(names(), (std::map<std::string, std::string>{{"big", "big-q4_0-00001-of-00002.gguf"}}));
 }
 
+TEST_F(ModelFolder, LinksToFoldersAreFollowedOnce) {
+  file("near.gguf", 10);
+  file("elsewhere/deep/far-q8_0.gguf", 10);
+  fs::create_directory_symlink(folder_ / "elsewhere" / "deep", folder_ / "a-link");
+  fs::create_directory_symlink(folder_ / "elsewhere" / "deep", folder_ / "b-link");
+  fs::create_directory_symlink(folder_, folder_ / "itself");
+  fs::create_symlink("nowhere", folder_ / "dangling");
+  EXPECT_EQ(names(), (std::map<std::string, std::string>{{"far", "elsewhere/deep/far-q8_0.gguf"},
+                                                         {"near", "near.gguf"}}));
+  const auto found = find_models(folder_.string());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->at(0).path, (folder_ / "a-link/far-q8_0.gguf").string());
+}
+
 TEST_F(ModelFolder, AFolderThatIsNotThereSaysWhatToDo) {
   const auto found = find_models((folder_ / "nowhere").string());
   ASSERT_FALSE(found.has_value());

@@ -56,8 +56,10 @@ class Package(unittest.TestCase):
     def test_it_serves(self):
         binary = self.root / "usr/bin/lares"
         self.assertEqual(os.path.commonpath([binary.resolve(), self.root.resolve()]), str(self.root.resolve()))
-        with Server("--config", str(self.root / "etc/lares/lares.toml"), binary=str(binary),
-                    models=str(self.root / "usr/share/lares/models/starter")) as server:
+        models = self.folder / "models"  # As postinst makes it.
+        models.mkdir()
+        (models / "starter").symlink_to(self.root / "usr/share/lares/models/starter")
+        with Server("--config", str(self.root / "etc/lares/lares.toml"), binary=str(binary), models=str(models)) as server:
             status, answer = server.chat("How many grams are in 3 kilograms?")
             self.assertEqual(status, 200, answer)
             self.assertIn("3000", answer["choices"][0]["message"]["content"])
