@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "app/backup_command.h"
 #include "app/chat_command.h"
@@ -51,6 +52,8 @@ std::string own_path() {
 }
 
 int run(std::string_view verb, std::span<const std::string> arguments) {
+  // What people said is no other user's of this machine. Models and pictures are made to be shared.
+  if (verb != "model" && verb != "sketch") ::umask(0077);
   if (verb == "serve") return lares::app::run_serve_command(arguments, own_path());
   if (verb == "worker") return lares::app::run_worker_command(arguments);
   if (verb == "chat") return lares::app::run_chat_command(arguments);

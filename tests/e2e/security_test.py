@@ -249,6 +249,13 @@ class Ways(unittest.TestCase):
             self.assertRegex(status, r"NoNewPrivs:\s*1")
             self.assertRegex(pathlib.Path(f"/proc/{pid}/limits").read_text(), r"Max core file size\s+0\s+0")
 
+    def test_what_people_said_is_readable_by_the_servers_user_alone(self):
+        self.assertEqual(self.server.chat("Hello", max_tokens=2)[0], 200)
+        self.server.lares("backup", f"{self.server.data}/copy.db")
+        files = [p for p in pathlib.Path(self.server.data).rglob("*") if p.name != "server.log"]  # The test's own.
+        self.assertIn("copy.db", {p.name for p in files})
+        self.assertEqual([(p.name, oct(p.stat().st_mode)) for p in files if p.stat().st_mode & 0o077], [])
+
     def test_words_are_in_no_log_and_no_metric(self):
         for body in (chat_body(f"What is a {SECRET}?", max_tokens=4), {**chat_body(SECRET), "temperature": SECRET},
                      {**chat_body(SECRET), "model": "none"}, {**chat_body(SECRET), "tools": [{"type": SECRET}]}):
