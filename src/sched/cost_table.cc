@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kFirstNs = 10'000'000, kTokenNs = 500'000;
 constexpr std::uint16_t kQuickObservations = 16;
-constexpr std::int64_t kBound = 8;  // Times the probe's value, up or down.
+constexpr std::int64_t kBound = 8;       // Times the probe's value, at most.
+constexpr std::int64_t kLeastNs = 1000;  // No step is quicker.
 
 // Nothing under a knot may be cheaper than what is before it.
 void make_monotone(std::array<std::int64_t, CostTable::kKnots>& knots) {
@@ -100,9 +101,27 @@ void CostTable::observe(const StepShape& shape, Duration took) {
   } else if (took.count() < predicted - predicted / 64) {
     knot -= knot / 64;
   }
-  knot = std::clamp(knot, probed_[nearest] / kBound, probed_[nearest] * kBound);
+  knot = std::clamp(knot, std::min(kLeastNs, probed_[nearest]), probed_[nearest] * kBound);
+  estimate_unseen();
   for (std::size_t i = nearest; i-- > 0;) knots_[i] = std::min(knots_[i], knots_[i + 1]);
   make_monotone(knots_);
+}
+
+// What was never seen is as much quicker or slower than the probe said as the nearest knot that
+// was: a probe on a busy machine is wrong everywhere, and steps that are thought to be slow are not
+// tried.
+void CostTable::estimate_unseen() {
+  constexpr std::int64_t kUnit = 1024;
+  for (std::size_t i = 0; i < kKnots; ++i) {
+    if (seen_[i] > 0) continue;
+    std::size_t away = 1;
+    const auto known = [&](std::size_t knot) { return knot < kKnots && seen_[knot] > 0; };
+    while (!known(i - away) && !known(i + away)) ++away;  // Below 0 it wraps to beyond the last.
+    const std::size_t near = known(i - away) ? i - away : i + away;
+    knots_[i] =
+        probed_[i] * (knots_[near] * kUnit / std::max<std::int64_t>(probed_[near], 1)) / kUnit;
+    knots_[i] = std::max(knots_[i], std::min(kLeastNs, probed_[i]));
+  }
 }
 
 std::string CostTable::to_text() const {

@@ -56,7 +56,8 @@ class CostTable {
 
   // A step of that shape took so long. One slow step on a busy machine moves the curve little: the
   // nearest knot moves a 64th towards it (more for the first few), so that it settles on the
-  // median, and never beyond eight times what the probe said.
+  // median, and never beyond eight times what the probe said. Knots that no step came near go
+  // along.
   void observe(const StepShape& shape, Duration took);
 
   // "1:6300000,2:11900000,...,attended=0,span=0,prompt_pass=0"; reads back equal, refinement
@@ -68,6 +69,7 @@ class CostTable {
 
  private:
   [[nodiscard]] std::int64_t curve(std::uint32_t tokens) const;
+  void estimate_unseen();
 
   std::array<std::int64_t, kKnots> knots_{};   // Nanoseconds.
   std::array<std::int64_t, kKnots> probed_{};  // As created: bounds what observing may do.

@@ -54,6 +54,24 @@ TEST(CostTable, OneSlowStepMovesItLittleAndManyMoveItThere) {
   EXPECT_LE(table.time(shape), Duration(8 * 25 * kMs));
 }
 
+TEST(CostTable, AProbeOnABusyMachineIsCorrectedEverywhereByTheStepsThatAreTried) {
+  const CostTable truth = measured();
+  std::array<std::int64_t, CostTable::kKnots> slow{};
+  for (std::size_t i = 0; i < slow.size(); ++i)
+    slow[i] = 30 * truth.time({.tokens = CostTable::knot_tokens(i)}).count();
+  CostTable table = *CostTable::create(slow);
+  // Long steps seem too slow, so only short ones are made.
+  for (int i = 0; i < 300; ++i) {
+    for (const std::uint32_t tokens : {4U, 20U})
+      table.observe({.tokens = tokens}, truth.time({.tokens = tokens}));
+  }
+  for (const std::uint32_t tokens : {1U, 4U, 32U, 128U, 512U, 4096U}) {
+    const auto right = static_cast<double>(truth.time({.tokens = tokens}).count());
+    EXPECT_NEAR(static_cast<double>(table.time({.tokens = tokens}).count()), right, right / 4)
+        << tokens;
+  }
+}
+
 TEST(CostTable, ATextReadsBackEqualAndAWrongOneIsNamed) {
   CostTable table = measured();
   table.attended_ps = 7;

@@ -214,8 +214,9 @@ TEST(Host, ALostDeviceTakesItsStatesAlong) {
 
 TEST(MemberPool, OneMembersJobsLeaveRoomForTheOthers) {
   for (const std::uint32_t share : {1000U, 500U}) {
-    TestDevice device({.policy = "lares", .output_expected = 0, .member_pool = share},
-                      limits(1024));
+    TestDevice device(
+        {.policy = "lares", .step_tokens = 64, .output_expected = 0, .member_pool = share},
+        limits(1024));
     for (std::uint64_t id = 1; id <= 6; ++id) device.submit(id, 200, 60, 1, id);
     device.submit(7, 300, 20, 2, 7);
     device.submit(8, 300, 20, 2, 8);
