@@ -16,6 +16,7 @@
 #include "app/serve_command.h"
 #include "app/simulate_command.h"
 #include "app/sketch_command.h"
+#include "app/top_command.h"
 #include "app/usage_command.h"
 #include "app/worker_command.h"
 #include "core/text.h"
@@ -32,6 +33,7 @@ constexpr std::string_view kHelp =
     "  lares sketch ...       pictures and texts in a few lines: check, fmt\n"
     "  lares jobs ...         work that outlives its client: list, show, result, wait, cancel, "
     "retry\n"
+    "  lares top [FLAGS]      what the server does now, redrawn in place; --once, --once --json\n"
     "  lares usage [FLAGS]    who used how much: --by member|class|model|day, --check, --json\n"
     "  lares export usage     every row of the ledger: --csv, --json\n"
     "  lares backup FILE      a copy of everything that lasts, beside the running server\n"
@@ -40,9 +42,9 @@ constexpr std::string_view kHelp =
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 13> kVerbs{"serve",    "chat",  "jobs",   "backup", "export",
-                                                  "member",   "model", "doctor", "sketch", "usage",
-                                                  "simulate", "help",  "version"};
+constexpr std::array<std::string_view, 14> kVerbs{
+    "serve",  "chat",   "jobs", "backup", "export",   "member", "model",
+    "doctor", "sketch", "top",  "usage",  "simulate", "help",   "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -60,6 +62,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "member") return lares::app::run_member_command(arguments);
   if (verb == "model") return lares::app::run_model_command(arguments, own_path());
   if (verb == "sketch") return lares::app::run_sketch_command(arguments, own_path());
+  if (verb == "top") return lares::app::run_top_command(arguments);
   if (verb == "jobs") return lares::app::run_jobs_command(arguments);
   if (verb == "backup") return lares::app::run_backup_command(arguments);
   if (verb == "export") return lares::app::run_export_command(arguments);

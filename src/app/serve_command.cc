@@ -152,6 +152,34 @@ Result<std::shared_ptr<worker::WorkerFactory>> make_workers(const Config& config
   return std::shared_ptr<worker::WorkerFactory>(worker::process_workers(std::move(options)));
 }
 
+server::WebOptions web_options(const Config& config,
+                               std::shared_ptr<const server::Timeline> timeline) {
+  server::WebOptions web;
+  web.timeline = std::move(timeline);
+  web.version = LARES_VERSION;
+  for (const Setting& setting : settings()) {
+    web.settings.push_back({.key = std::string(setting.key),
+                            .flag = std::string(setting.flag),
+                            .value = value_text(setting, config),
+                            .fallback = std::string(setting.fallback),
+                            .range = range_text(setting),
+                            .meaning = std::string(setting.meaning),
+                            .reason = std::string(setting.reason)});
+  }
+  web.hours = [data =
+                   config.data](std::int64_t since_unix_ms) -> Result<std::vector<store::HourUse>> {
+    auto view = TRY(store::UsageView::open(data));
+    return view.hours(since_unix_ms);
+  };
+  web.requests = [data = config.data](
+                     std::optional<MemberId> of, std::int64_t before,
+                     std::uint32_t limit) -> Result<std::vector<store::PastRequest>> {
+    auto view = TRY(store::UsageView::open(data));
+    return view.requests(of, before, limit);
+  };
+  return web;
+}
+
 server::RouteOptions route_options(const Config& config, std::shared_ptr<server::Access> access,
                                    server::Jobs& jobs) {
   server::RouteOptions options;
@@ -272,11 +300,15 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
     costs->save(std::move(key), std::move(table));
   };
   options.keep_totals = [&jobs](const auto& totals) { jobs.flush(totals); };
+  const auto timeline = std::make_shared<server::Timeline>(steady_now());
+  options.timeline = timeline;
   options.device_name = fmt::format("{}-t{}", config.engine, threads_of(config));
   auto loop = TRY(server::start_loop(
       std::move(options), std::move(workers),
       [&jobs](store::UsageRow row) { jobs.usage(std::move(row)); }, metrics));
-  auto handlers = server::make_handlers(*loop, metrics, route_options(config, access, jobs));
+  auto routes = route_options(config, access, jobs);
+  routes.web = web_options(config, timeline);
+  auto handlers = server::make_handlers(*loop, metrics, std::move(routes));
   jobs.start(
       *loop, std::move(handlers.run),
       [access](MemberId member) { return access->caller_of(member); }, journal.jobs);

@@ -226,6 +226,23 @@ std::string range_text(const Setting& setting) {
   return fmt::format("{} .. {}", setting.least, static_cast<double>(setting.most));
 }
 
+std::string value_text(const Setting& setting, const Config& config) {
+  if (const auto* words = std::get_if<std::string Config::*>(&setting.target))
+    return config.*(*words);
+  if (const auto* list = std::get_if<std::vector<std::string> Config::*>(&setting.target))
+    return fmt::format("{}", fmt::join(config.*(*list), ","));
+  if (const auto* time = std::get_if<Duration Config::*>(&setting.target))
+    return round_text(format_duration(config.*(*time)));
+  if (const auto* real = std::get_if<double Config::*>(&setting.target))
+    return fmt::format("{}", config.*(*real));
+  const auto* large = std::get_if<std::uint64_t Config::*>(&setting.target);
+  const std::uint64_t number = large != nullptr
+                                   ? config.*(*large)
+                                   : config.*std::get<std::uint32_t Config::*>(setting.target);
+  if (setting.form != Form::Size || number == 0) return fmt::format("{}", number);
+  return round_text(format_bytes(static_cast<std::int64_t>(number)));
+}
+
 std::string settings_help() {
   std::string out =
       "lares serve [FLAG VALUE]...\n\n  --config FILE\n"

@@ -52,6 +52,9 @@ Result<> set_value(const Setting& setting, std::string_view text, Config& config
 // "0 .. 1024", "1 KiB .. 1 GiB", "one of fifo, orca", "".
 std::string range_text(const Setting& setting);
 
+// What the configuration says, as it would be written after the flag.
+std::string value_text(const Setting& setting, const Config& config);
+
 // Text for `lares serve --help`.
 std::string settings_help();
 

@@ -48,6 +48,9 @@ class Access {
   // Once, before the first set_members() that may take a key away.
   void on_revoked(std::function<void()> callback);
 
+  // Any thread. Whether a request may come without a key.
+  [[nodiscard]] bool keyless() const { return reach_ == Reach::Loopback; }
+
   // Any thread. Whoever has a key of that member now; nothing if it was taken away.
   [[nodiscard]] CallerRef caller_of(MemberId member) const;
 

@@ -19,6 +19,7 @@
 #include "sched/scheduler.h"
 #include "server/metrics.h"
 #include "server/service.h"
+#include "server/timeline.h"
 #include "store/usage.h"
 #include "worker/supervisor.h"
 
@@ -67,6 +68,7 @@ struct LoopOptions {
   std::string device_name = "cpu";  // Part of the key: the processor and its threads.
   std::string event_log;            // File to write the scheduler's event log to; "" = none.
   std::uint64_t seed = 0;           // Where seeds of requests without one come from.
+  std::shared_ptr<Timeline> timeline{};  // What the device did of late goes there; may be null.
   // Where the device's time has gone; on the loop's thread, after what was just handed out.
   std::function<void(const std::function<store::DeviceTotals()>&)> keep_totals{};
 };

@@ -268,6 +268,8 @@ void LoopCore::handle(worker::RunDone message) {
   if (ran.idle.count() > 0) metrics_.idle_seconds.observe(in_seconds(ran.idle));
   metrics_.sampling_seconds.observe(in_seconds(ran.sampling));
 
+  if (options_.timeline)
+    options_.timeline->stepped(models_[sent.model].entry.name, now(), ran.device, sent.tokens);
   if (!sent.pass.empty()) return pass_done(sent, ran);
   auto& done = event_items_.emplace_back();
   for (std::size_t i = 0; i < ran.items.size(); ++i) {

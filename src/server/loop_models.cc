@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/log.h"
+#include "core/text.h"
 #include "server/loop_core.h"
 
 namespace lares::server {
@@ -18,6 +21,24 @@ bool uses_model(const Request& request, std::uint32_t index) {
 std::uint64_t file_time(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_mtime) : 0;
+}
+
+// Why a model is in the device's memory, or is not.
+std::string why_held(const ModelState& model) {
+  using At = ModelState::At;
+  switch (model.at) {
+    case At::Probing: return "its file is being looked at";
+    case At::Failed: return "it cannot be used";
+    case At::Loading: return "somebody waits for it";
+    case At::Available:
+      return model.unloads == 0 ? "nobody has asked for it yet; the next request loads it"
+                                : "it left for another, or was long unused; the next request loads "
+                                  "it again";
+    case At::Ready: break;
+  }
+  if (model.entry.pinned) return "the configuration keeps it always";
+  if (model.keep == Duration::max()) return "it stays while there is room";
+  return fmt::format("it leaves {} after its last use", format_duration(model.keep));
 }
 
 }  // namespace
@@ -78,6 +99,8 @@ void LoopCore::publish_models() {
                                 .loads = model.loads + models_[model.twin].loads,
                                 .unloads = model.unloads + models_[model.twin].unloads,
                                 .memory = shown.need + shown.info.weights,
+                                .why = why_held(shown),
+                                .load = shown.measured ? std::optional(shown.reload) : std::nullopt,
                                 .info = model.info});
   }
   // An alias is shown as the best of its models.

@@ -89,6 +89,7 @@ std::vector<QueueEntry> LoopCore::queue_entries() {
     QueueEntry& e = entries.emplace_back();
     e.id = id;
     e.member = request.generation.member.id;
+    e.name = request.generation.member.name;
     e.cls = request.generation.cls;
     e.model = request.at == Request::At::Model ? request.generation.model
                                                : models_[request.model].entry.name;

@@ -328,14 +328,14 @@ void LoopCore::tell_text(Request& request, std::uint32_t index, TextDelta delta)
 // Device time, as the scheduler splits the answered steps over their items.
 void LoopCore::charge(const sched::Decision& decision) {
   for (const sched::Charge& charge : decision.charges) {
-    if (const auto choice = choices_.find(charge.job); choice != choices_.end()) {
-      requests_.at(choice->second.first).device += charge.device;
+    const auto choice = choices_.find(charge.job);
+    const auto done = done_choices_.find(charge.job);
+    if (choice != choices_.end() || done != done_choices_.end()) {
+      Request& request =
+          requests_.at(choice != choices_.end() ? choice->second.first : done->second);
+      request.device += charge.device;
       device_clock_.charged(charge.device);
-      continue;
-    }
-    if (const auto done = done_choices_.find(charge.job); done != done_choices_.end()) {
-      requests_.at(done->second).device += charge.device;
-      device_clock_.charged(charge.device);
+      note_charge(charge, request.generation.member.name, request.generation.cls);
       continue;
     }
     const auto ended = std::ranges::find_if(ended_rows_, [&](const EndedRow& e) {
@@ -344,10 +344,18 @@ void LoopCore::charge(const sched::Decision& decision) {
     if (ended != ended_rows_.end()) {
       ended->row.device += charge.device;
       device_clock_.charged(charge.device);
+      note_charge(charge, ended->row.member, ended->row.cls);
     } else {
       device_clock_.unclaimed(charge.device);
+      note_charge(charge, "", "");
     }
   }
+  if (options_.timeline) options_.timeline->settle();
+}
+
+void LoopCore::note_charge(const sched::Charge& charge, std::string_view member,
+                           std::string_view cls) {
+  if (options_.timeline) options_.timeline->charged(charge.member, member, cls, charge.device);
 }
 
 void LoopCore::settle_rows() {

@@ -8,12 +8,13 @@ namespace lares::server {
 namespace {
 
 std::string entry_json(const QueueEntry& e) {
-  std::string out = fmt::format(
-      R"({{"id":{},"state":"{}","class":{},"model":{},"waited_s":{:.3f},"prompt_tokens":{},)"
-      R"("output_tokens":{})",
-      json_quoted(fmt::format("{}", e.id.value)), e.running ? "running" : "queued",
-      json_quoted(e.cls), json_quoted(e.model), in_seconds(e.waited), e.prompt_tokens,
-      e.output_tokens);
+  std::string out =
+      fmt::format(R"({{"id":{},"state":"{}","member":{},"class":{},"model":{},"waited_s":{:.3f},)"
+                  R"("prompt_tokens":{},)"
+                  R"("output_tokens":{})",
+                  json_quoted(fmt::format("{}", e.id.value)), e.running ? "running" : "queued",
+                  json_quoted(e.name), json_quoted(e.cls), json_quoted(e.model),
+                  in_seconds(e.waited), e.prompt_tokens, e.output_tokens);
   if (!e.running) {
     out += fmt::format(R"(,"position":{},"reason":{},"estimate_s":{:.3f})", e.position,
                        json_quoted(e.reason), in_seconds(e.estimate));

@@ -13,6 +13,7 @@ namespace lares::server {
 struct QueueEntry {
   JobId id;  // The request's.
   MemberId member;
+  std::string name{};  // The member's.
   std::string cls, model;
   bool running = false;
   std::uint32_t position = 0;  // Among all that wait: how many go before it.

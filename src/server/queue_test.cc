@@ -10,6 +10,7 @@ namespace {
 QueueEntry entry(std::uint64_t id, std::uint32_t member, bool running) {
   return {.id = JobId{id},
           .member = MemberId{member},
+          .name = "ana",
           .cls = "chat",
           .model = "m",
           .running = running,
@@ -27,9 +28,11 @@ TEST(QueueJson, ShowsOwnEntriesWholeAndOthersAsCounts) {
   EXPECT_EQ(
       queue_json(entries, MemberId{4}, false),
       "{\"object\":\"queue\",\"jobs\":["
-      "{\"id\":\"1\",\"state\":\"running\",\"class\":\"chat\",\"model\":\"m\",\"waited_s\":1.500,"
+      "{\"id\":\"1\",\"state\":\"running\",\"member\":\"ana\",\"class\":\"chat\",\"model\":\"m\","
+      "\"waited_s\":1.500,"
       "\"prompt_tokens\":7,\"output_tokens\":2},"
-      "{\"id\":\"2\",\"state\":\"queued\",\"class\":\"chat\",\"model\":\"m\",\"waited_s\":1.500,"
+      "{\"id\":\"2\",\"state\":\"queued\",\"member\":\"ana\",\"class\":\"chat\",\"model\":\"m\","
+      "\"waited_s\":1.500,"
       "\"prompt_tokens\":7,\"output_tokens\":2,\"position\":3,"
       "\"reason\":\"behind 3, 1 of them your own\",\"estimate_s\":0.250}],"
       "\"others\":{\"queued\":2,\"running\":1}}");

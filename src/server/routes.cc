@@ -18,23 +18,12 @@
 #include "server/sketch_routes.h"
 #include "server/status_text.h"
 #include "server/usage_reader.h"
+#include "server/web_routes.h"
 #include "server/work.h"
 #include "server/work_headers.h"
 
 namespace lares::server {
 namespace {
-
-constexpr std::string_view kWelcome =
-    R"(Lares is running: one accelerator for the whole household. Three things to try:
-
-  curl http://HOST/v1/models
-
-  curl http://HOST/v1/chat/completions -H 'Content-Type: application/json' \
-    -d '{"messages":[{"role":"user","content":"Hello! Who are you?"}]}'
-
-  curl -N http://HOST/v1/chat/completions -H 'Content-Type: application/json' \
-    -d '{"messages":[{"role":"user","content":"Tell me a story."}],"stream":true}'
-)";
 
 class Routes;
 
@@ -76,7 +65,7 @@ class Routes {
   void queue(const std::shared_ptr<Answer>& answer, std::string_view id);
   void memory(const std::shared_ptr<Answer>& answer, std::string_view id);
   void loads(const std::shared_ptr<Answer>& answer, std::string_view id);
-  void welcome(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void web(const std::shared_ptr<Answer>& answer, std::string_view id);
   void ollama(const std::shared_ptr<Answer>& answer, std::string_view id);
   void sketch(const std::shared_ptr<Answer>& answer, std::string_view id);
   void sketch_of(const std::shared_ptr<Answer>& answer, std::string_view id);
@@ -84,12 +73,13 @@ class Routes {
   void a1111(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 47> kRoutes;
+  static const std::array<Route, 53> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
   RouteOptions options_;
   std::shared_ptr<HttpMetrics> http_metrics_;
+  WebRoutes web_;  // Outlives the reader, whose questions it asks.
   std::optional<UsageReader> usage_reader_;
   std::shared_ptr<MemberJobs> jobs_;
   OllamaRoutes ollama_;
@@ -99,8 +89,14 @@ class Routes {
 
 constexpr std::string_view kId = "{id}";
 
-const std::array<Route, 47> Routes::kRoutes = {{
-    {"GET", "/", &Routes::welcome, Need::Nothing},
+const std::array<Route, 53> Routes::kRoutes = {{
+    {"GET", "/", &Routes::web, Need::Nothing},
+    {"GET", "/web/{id}", &Routes::web, Need::Nothing},
+    {"GET", "/v1/me", &Routes::web},
+    {"GET", "/v1/timeline", &Routes::web},
+    {"GET", "/v1/usage/hours", &Routes::web},
+    {"GET", "/v1/usage/requests", &Routes::web},
+    {"GET", "/v1/settings", &Routes::web, Need::Admin},
     {"POST", "/v1/chat/completions", &Routes::chat},
     {"POST", "/v1/completions", &Routes::completion},
     {"POST", "/v1/embeddings", &Routes::embeddings},
@@ -182,6 +178,7 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
       metrics_(metrics),
       options_(std::move(options)),
       http_metrics_(std::make_shared<HttpMetrics>(metrics)),
+      web_(options_.web, options_.access, options_.now, options_.unix_seconds),
       jobs_(std::make_shared<MemberJobs>(service)),
       ollama_(service, jobs_, {options_.now, options_.unix_seconds, options_.defaults}),
       sketches_(service, jobs_, {.now = options_.now, .unix_seconds = options_.unix_seconds}) {
@@ -458,16 +455,8 @@ void Routes::a1111(const std::shared_ptr<Answer>& answer, std::string_view) {
   sketches_.a1111(answer, verb);
 }
 
-void Routes::welcome(const std::shared_ptr<Answer>& answer, std::string_view) {
-  HttpResponse response;
-  response.content_type = "text/plain; charset=utf-8";
-  response.body = kWelcome;
-  const std::string_view host = answer->request().header("host");
-  for (auto at = response.body.find("HOST"); at != std::string::npos;
-       at = response.body.find("HOST", at + host.size())) {
-    response.body.replace(at, 4, host);
-  }
-  answer->respond(std::move(response));
+void Routes::web(const std::shared_ptr<Answer>& answer, std::string_view) {
+  web_.handle(answer, usage_reader_ ? &*usage_reader_ : nullptr);
 }
 
 }  // namespace

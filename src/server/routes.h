@@ -19,6 +19,7 @@
 #include "server/openai_request.h"
 #include "server/service.h"
 #include "server/usage_reader.h"
+#include "server/web_routes.h"
 #include "store/usage.h"
 
 namespace lares::server {
@@ -40,6 +41,8 @@ struct RouteOptions {
   // Jobs of the journal; must outlive the handler. Null: there is no journal, and no jobs are
   // found.
   Jobs* jobs = nullptr;
+  // What the dashboard shows beside the rest.
+  WebOptions web;
   // Questions to the ledger that may wait; the next is answered 429.
   std::uint32_t usage_queue_max = 32;
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct ModelStatus {
   std::uint64_t created = 0;             // Unix seconds: the file's time.
   std::uint64_t loads = 0, unloads = 0;  // Since the server's start.
   Bytes memory{};                        // What holding it takes, a guess until it was loaded.
+  std::string why{};                     // It is held, or is not: a sentence for people.
+  std::optional<Duration> load{};        // How long loading took the last time.
   engine::ModelInfo info;
   std::vector<std::string> alias_of{};  // The models that the name stands for; empty: it is one.
 };

@@ -24,6 +24,11 @@ void append_model(std::string& out, const ModelStatus& model) {
     quoted("error", model.error);
     out += ',';
   }
+  quoted("why", model.why);
+  fmt::format_to(std::back_inserter(out),
+                 ",\"load_s\":{},\"loads\":{},\"unloads\":{},\"memory_bytes\":{},",
+                 model.load ? fmt::format("{:.3f}", in_seconds(*model.load)) : "null", model.loads,
+                 model.unloads, model.memory.count);
   quoted("architecture", model.info.architecture);
   fmt::format_to(std::back_inserter(out),
                  ",\"context_length\":{},\"parameters\":{},\"size_bytes\":{},\"generates\":{},"

@@ -27,11 +27,17 @@ UsageReader::UsageReader(Sum sum, std::uint32_t queue_max)
 UsageReader::~UsageReader() = default;
 
 void UsageReader::ask(store::UsageBy by, std::optional<MemberId> of,
+                      const std::shared_ptr<Answer>& answer) {
+  ask([this, by, of]() -> Result<std::string> { return usage_body(by, TRY(sum_(by, of))); },
+      answer);
+}
+
+void UsageReader::ask(std::function<Result<std::string>()> question,
                       std::shared_ptr<Answer> answer) {
   {
     const std::scoped_lock lock(mutex_);
     if (waiting_.size() < queue_max_) {
-      waiting_.push_back(Question{by, of, std::move(answer)});
+      waiting_.push_back(Question{std::move(question), std::move(answer)});
       wake_.notify_one();
       return;
     }
@@ -49,15 +55,13 @@ void UsageReader::run(const std::stop_token& stop) {
     const Question question = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    const auto sums = sum_(question.by, question.of);
-    if (sums) {
-      HttpResponse response;
-      response.body = usage_body(question.by, *sums);
-      question.answer->respond(std::move(response));
+    auto body = question.body();
+    if (body) {
+      question.answer->respond(json_response(std::move(*body)));
     } else {
       ApiError error;
-      error.code = sums.error().code;
-      error.message = sums.error().message;
+      error.code = body.error().code;
+      error.message = body.error().message;
       question.answer->fail(error);
     }
   }

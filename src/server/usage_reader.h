@@ -32,12 +32,13 @@ class UsageReader {
   UsageReader& operator=(const UsageReader&) = delete;
 
   // Of everybody, or of one member. Any thread; returns at once. Busy (429) beyond `queue_max`.
-  void ask(store::UsageBy by, std::optional<MemberId> of, std::shared_ptr<Answer> answer);
+  void ask(store::UsageBy by, std::optional<MemberId> of, const std::shared_ptr<Answer>& answer);
+  // Anything else that reads the ledger: `question` gives the body, on the thread here.
+  void ask(std::function<Result<std::string>()> question, std::shared_ptr<Answer> answer);
 
  private:
   struct Question {
-    store::UsageBy by;
-    std::optional<MemberId> of;
+    std::function<Result<std::string>()> body;
     std::shared_ptr<Answer> answer;
   };
   void run(const std::stop_token& stop);

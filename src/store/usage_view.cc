@@ -1,0 +1,99 @@
+#include "store/usage_view.h"
+
+#include <fmt/format.h>
+
+#include "store/schema.h"
+
+namespace lares::store {
+namespace {
+
+constexpr std::int64_t kHourMs = 3'600'000;
+
+Duration clock_of(const Statement& row, int column) {
+  return row.is_null(column) ? Duration(-1) : Duration(row.integer(column));
+}
+
+Duration mean_of(const Statement& row, int column) {
+  return row.is_null(column) ? Duration{} : Duration(static_cast<std::int64_t>(row.real(column)));
+}
+
+Outcome outcome_of(std::string_view name) {
+  for (const Outcome outcome : {Outcome::Failed, Outcome::Cancelled, Outcome::Refused}) {
+    if (name == outcome_name(outcome)) return outcome;
+  }
+  return Outcome::Done;
+}
+
+}  // namespace
+
+Result<UsageView> UsageView::open(const std::string& folder) {
+  return UsageView(TRY(open_existing_database(
+      folder, Access::ReadOnly, fmt::format("there is no usage ledger in {} yet", folder))));
+}
+
+Result<std::vector<HourUse>> UsageView::hours(std::int64_t since_unix_ms) {
+  Statement query = TRY(database_.prepare(
+      fmt::format("SELECT accepted_unix_ms / {0} AS hour, member_id, member, class, count(*), "
+                  "sum(prompt_tokens), sum(output_tokens), sum(device_ns), avg(queue_wait_ns), "
+                  "max(queue_wait_ns), avg(first_token_ns) FROM usage WHERE accepted_unix_ms >= ? "
+                  "GROUP BY hour, member_id, member, class ORDER BY hour, member, class",
+                  kHourMs)));
+  query.bind(since_unix_ms);
+  std::vector<HourUse> uses;
+  while (TRY(query.row())) {
+    HourUse& use = uses.emplace_back();
+    use.unix_s = query.integer(0) * (kHourMs / 1000);
+    use.member_id = MemberId{static_cast<std::uint32_t>(query.integer(1))};
+    use.member = query.text(2);
+    use.cls = query.text(3);
+    use.requests = static_cast<std::uint64_t>(query.integer(4));
+    use.prompt_tokens = static_cast<std::uint64_t>(query.integer(5));
+    use.output_tokens = static_cast<std::uint64_t>(query.integer(6));
+    use.device = Duration(query.integer(7));
+    use.wait_mean = mean_of(query, 8);
+    use.wait_max = mean_of(query, 9);
+    use.first_token_mean = mean_of(query, 10);
+  }
+  return uses;
+}
+
+Result<std::vector<PastRequest>> UsageView::requests(std::optional<MemberId> of,
+                                                     std::int64_t before, std::uint32_t limit) {
+  // Both ways it is a walk along an index, from the newest on.
+  Statement query = TRY(database_.prepare(fmt::format(
+      "SELECT rowid, job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, "
+      "output_tokens, device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, "
+      "inference_ns, deliver_ns, first_token_ns, total_ns, outcome, reason, member_id, job_id "
+      "FROM usage WHERE rowid < ?{} ORDER BY rowid DESC LIMIT ?",
+      of ? " AND member_id = ?" : "")));
+  query.bind(before > 0 ? before : INT64_MAX);
+  if (of) query.bind(std::int64_t{of->value});
+  query.bind(std::int64_t{limit});
+  std::vector<PastRequest> found;
+  while (TRY(query.row())) {
+    PastRequest& past = found.emplace_back();
+    past.number = query.integer(0);
+    UsageRow& row = past.row;
+    row.job = static_cast<std::uint64_t>(query.integer(1));
+    row.accepted_unix_ms = query.integer(2);
+    row.member = query.text(3);
+    row.cls = query.text(4);
+    row.model = query.text(5);
+    row.prompt_tokens = static_cast<std::uint32_t>(query.integer(6));
+    row.cached_tokens = static_cast<std::uint32_t>(query.integer(7));
+    row.output_tokens = static_cast<std::uint32_t>(query.integer(8));
+    row.device = Duration(query.integer(9));
+    Duration* const clocks[] = {&row.clocks.queue_wait,  &row.clocks.model_load,
+                                &row.clocks.text_work,   &row.clocks.prefill,
+                                &row.clocks.inference,   &row.clocks.deliver,
+                                &row.clocks.first_token, &row.clocks.total};
+    for (int i = 0; i < 8; ++i) *clocks[i] = clock_of(query, 10 + i);
+    row.outcome = outcome_of(query.text(18));
+    row.reason = query.text(19);
+    row.member_id = MemberId{static_cast<std::uint32_t>(query.integer(20))};
+    row.job_id = query.is_null(21) ? "" : std::string(query.text(21));
+  }
+  return found;
+}
+
+}  // namespace lares::store
