@@ -33,7 +33,7 @@ export function show(root, signal) {
     setText(running.value, own('running').length + jobs.others.running);
     setText(running.note, jobs.others.running ? `${own('running').length} of them yours` : session.me.admin ? 'of everybody' : 'yours');
     setText(waiting.value, own('queued').length + jobs.others.queued);
-    setText(waiting.note, own('queued').length + jobs.others.queued === 0 ? 'nobody waits' : `${own('queued').length} of them ${session.me.admin ? 'seen' : 'yours'}`);
+    setText(waiting.note, own('queued').length + jobs.others.queued === 0 ? 'nobody waits' : session.me.admin ? 'of everybody' : `${own('queued').length} of them yours`);
     live.update(own('running'));
     queue.update(own('queued').sort((a, b) => a.position - b.position), jobs.others);
   });
@@ -99,7 +99,7 @@ function queueTable(signal) {
     return h('tr', {}, h('td.num', {}), h('td', {}, ...who(job), job.class, h('span.muted', {}, ` ${job.model}`)), h('td', {}), h('td.num', {}), h('td', {}, stop));
   };
   const update = (el, job) => {
-    setText(el.children[0], job.position + 1);
+    setText(el.children[0], job.reason.startsWith('its prompt') ? '–' : job.position + 1);
     setText(el.children[2], job.reason);
     setText(el.children[3], job.estimate_s > 0 ? `~${duration(job.estimate_s)}` : 'a moment');
   };

@@ -80,7 +80,7 @@ async function drawAll(answer, key, to, keep) {
   setText(to.wait.value, duration(Math.max(0, ...list.map((r) => r.worst))));
   keyed(to.body, list, (r) => r.name ?? '', (r) => h('tr', {}, h('td', {}, swatch(r.name), r.name ?? 'others'), ...Array.from({ length: 7 }, () => h('td.num', {}))), (el, r) => {
     const cells = r.name === null ? [duration(r.device), percent(r.device / (whole || 1)), '', '', '', '', '']
-      : [duration(r.device), percent(r.device / (whole || 1)), count(r.requests), count(r.tokens), duration(r.waits / r.requests), duration(r.worst), duration(r.first / r.requests)];
+      : [duration(r.device), percent(r.device / (whole || 1)), count(r.requests), count(r.tokens), duration(r.waits / r.requests), duration(r.worst), r.first > 0 ? duration(r.first / r.requests) : '–'];
     cells.forEach((text, i) => setText(el.children[i + 1], text));
   });
   keyed(to.legend, list, (r) => r.name ?? '', (r) => h('li', {}, swatch(r.name), r.name ?? 'others'), () => {});
@@ -102,7 +102,7 @@ async function plotted(box, list, since) {
   return new uPlot({
     width: Math.max(200, box.clientWidth), height: 260, legend: { show: false }, cursor: { show: false },
     scales: { x: { time: true, range: () => [since, Math.max(since + 6 * 3600, hours.at(-1) + 3600)] }, y: { range: (u, low, high) => [0, Math.max(high ?? 0, 1 / 60)] } },
-    axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 64, values: (u, ticks) => ticks.map((m) => (m === 0 ? '0' : duration(m * 60))) }],
+    axes: [{ ...axis, grid: { show: false } }, { ...axis, size: 72, values: (u, ticks) => ticks.map((m) => (m < 1 ? `${Math.round(m * 60)} s` : `${Number(m.toFixed(1))} min`)) }],
     series: [{}, ...series],
   }, [hours, ...stacked.reverse()], box);
 }

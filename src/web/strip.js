@@ -89,8 +89,9 @@ export class Strip {
       return colours.get(name);
     };
     for (const e of this.shown()) {
-      const left = Math.max(0, this.x(e.start, width));
-      const wide = Math.max(1, this.x(e.end, width) - left);
+      // On whole points of the screen: what follows at once has no seam.
+      const left = Math.max(0, Math.floor(this.x(e.start, width) * scale) / scale);
+      const wide = Math.max(1, Math.ceil(this.x(e.end, width) * scale) / scale - left);
       let y = lanes.indexOf(e.model) * (LANE + LABEL + GAP) + LABEL;
       const whole = e.shares.reduce((sum, s) => sum + s.device_s, 0) || 1;
       for (const share of e.shares) {

@@ -7,13 +7,13 @@ function evening({ chat, post }) {
   const keep = (promise) => asked.push(promise.then((r) => r.text()).catch(() => {}));
   const words = 'Tell me about the house. '.repeat(30);
   const turn = () => {
-    keep(chat('ana', { max_tokens: 500, messages: [{ role: 'user', content: words }] }));
-    for (let i = 0; i < 3; ++i) keep(chat('ben', { max_tokens: 300 }, { headers: { 'X-Lares-Class': 'agent', 'X-Lares-Task': 'tidy' } }));
-    keep(post('keeper', '/v1/sketches', { sketch: `c = "a green tree" | encode\nout (sample c 60 seed [${asked.length + 1} ${asked.length + 2}]) png\n` }));
-    keep(post('keeper', '/v1/embeddings', { input: Array.from({ length: 24 }, (_, i) => `${i} ${words}`) }));
+    keep(chat('ana', { max_tokens: 150, messages: [{ role: 'user', content: words }] }));
+    for (let i = 0; i < 3; ++i) keep(chat('ben', { max_tokens: 60 }, { headers: { 'X-Lares-Class': 'agent', 'X-Lares-Task': 'tidy' } }));
+    keep(post('keeper', '/v1/sketches', { sketch: `c = "a green tree" | encode\nout (sample c 20 seed ${asked.length + 1}) png\n` }));
+    keep(post('keeper', '/v1/embeddings', { input: Array.from({ length: 6 }, (_, i) => `${i} ${words}`) }));
   };
   turn();
-  const timer = setInterval(turn, 2500);
+  const timer = setInterval(turn, 4000);
   return async () => {
     clearInterval(timer);
     await Promise.all(asked);
