@@ -13,7 +13,7 @@ function evening({ chat, post }) {
     keep(post('keeper', '/v1/embeddings', { input: Array.from({ length: 6 }, (_, i) => `${i} ${words}`) }));
   };
   turn();
-  const timer = setInterval(turn, 4000);
+  const timer = setInterval(turn, 6000);
   return async () => {
     clearInterval(timer);
     await Promise.all(asked);
@@ -22,12 +22,13 @@ function evening({ chat, post }) {
 
 export async function takePictures({ enter, view, chat, post, directory }) {
   const shot = (page, name, options = {}) => page.screenshot({ path: path.join(directory, `${name}.png`), ...options });
-  const desk = await enter('keeper');
+  const low = { viewport: { width: 1280, height: 740 } };  // Small enough to be kept.
+  const desk = await enter('keeper', low);
   const over = evening({ chat, post });
-  await desk.page.waitForTimeout(20_000);
+  await desk.page.waitForTimeout(30_000);
   await desk.page.locator('.streams li').first().waitFor();
   await shot(desk.page, 'now');
-  const night = await enter('keeper', { colorScheme: 'dark' });
+  const night = await enter('keeper', { ...low, colorScheme: 'dark' });
   await night.page.waitForTimeout(3000);
   await shot(night.page, 'now-dark');
   const phone = await enter('ana', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 1.5 });
@@ -52,10 +53,8 @@ export async function takePictures({ enter, view, chat, post, directory }) {
   await desk.page.locator('.stage .pictures img[alt^="Result 2"]').waitFor();
   await desk.page.waitForTimeout(1000);
   await shot(desk.page, 'sketch');
-  for (const name of ['models', 'settings']) {
-    await view(desk.page, name);
-    await desk.page.waitForTimeout(1000);
-    await shot(desk.page, name);
-  }
+  await view(desk.page, 'models');
+  await desk.page.waitForTimeout(1000);
+  await shot(desk.page, 'models');
   for (const opened of [desk, night, phone]) await opened.close();
 }
