@@ -204,7 +204,8 @@ std::string TopScreen::memory_line(std::size_t columns) const {
   std::string bars, words;
   for (const auto& [name, letter] : kParts) {
     const double bytes = number_at(device, name);
-    const auto wide = std::lround(bytes / total * static_cast<double>(columns));
+    const long share = std::lround(bytes / total * static_cast<double>(columns));
+    const long wide = bytes > 0 ? std::max(1L, share) : 0;
     for (long i = 0; i < wide; ++i) bars += letter;
     words += fmt::format("  {} {}", name, format_bytes(static_cast<std::int64_t>(bytes)));
   }

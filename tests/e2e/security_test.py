@@ -34,6 +34,8 @@ WALK = {
     "GET /sdapi/v1/progress": {}, "GET /sdapi/v1/sd-models": {}, "POST /sdapi/v1/interrupt": {"body": {}},
     "GET /v1/models": {}, "GET /v1/models/loads": {}, "GET /v1/memory": {}, "GET /v1/usage": {}, "GET /v1/queue": {},
     "GET /v1/jobs": {}, "GET /metrics": {"admin": True},
+    "GET /web/{id}": {"id": "app.js"}, "GET /v1/me": {}, "GET /v1/timeline": {}, "GET /v1/usage/hours": {},
+    "GET /v1/usage/requests": {}, "GET /v1/settings": {"admin": True},
     "GET /v1/models/{id}": {"of": "nobody"},
     "DELETE /v1/chat/completions/{id}": {"of": "stream"}, "DELETE /v1/completions/{id}": {"of": "stream"},
     "GET /v1/jobs/{id}": {"of": "job", "tails": ["", "/result", "/events"]},
@@ -44,7 +46,8 @@ WALK = {
         "POST /api/pull", "POST /api/create", "POST /api/push", "POST /api/copy", "DELETE /api/delete",
         "GET /api/blobs/{id}", "POST /api/blobs/{id}", "PUT /api/blobs/{id}")},
 }
-OPEN = {"GET /", "GET /healthz", "GET /health", "GET /readyz", "GET /api/version"}  # Signs of life.
+OPEN = {"GET /", "GET /healthz", "GET /health", "GET /readyz", "GET /api/version",
+        "GET /web/{id}"}  # Signs of life, and a page that asks for a key.
 
 
 def table():
@@ -95,7 +98,7 @@ class EveryRoute(unittest.TestCase):
             how = WALK[route]
             method, path = route.split()
             for tail in how.get("tails", [""]):
-                yield route, method, path.replace("{id}", ids.get(how.get("of"), "x")) + tail, how.get("body"), how.get("of")
+                yield route, method, path.replace("{id}", ids.get(how.get("of"), how.get("id", "x"))) + tail, how.get("body"), how.get("of")
 
     def test_every_route_is_walked(self):
         self.assertEqual(sorted(set(table()) - set(WALK)), [])
