@@ -74,7 +74,10 @@ class WebRoutesTest : public ::testing::Test {
       return Result<std::vector<store::UsageSum>>();
     };
     options.web.timeline = timeline_;
-    options.web.settings = {{.key = "a.b", .value = "\"1\"", .meaning = "What."}};
+    SettingText& setting = options.web.settings.emplace_back();
+    setting.key = "a.b";
+    setting.value = "\"1\"";
+    setting.meaning = "What.";
     options.web.hours = [this](std::int64_t since) -> Result<std::vector<store::HourUse>> {
       since_ = since;
       return std::vector{use(0, "home", 1699999200, 3), use(4, "ben", 1699999200, 1)};
