@@ -55,8 +55,8 @@ TEST(Timeline, AStepIsWhosItIs) {
   EXPECT_EQ(number(one, "end"), 0.05);
   EXPECT_EQ(*one.find("model")->as<std::string>(), "big");
   EXPECT_EQ(json::to_text(*one.find("shares")),
-            R"([{"member":"ana","class":"voice","device_s":1.1E-2},)"
-            R"({"member":"ben","class":"chat","device_s":9E-3}])");
+            R"([{"member":"ana","class":"voice","device_s":0.011},)"
+            R"({"member":"ben","class":"chat","device_s":0.009}])");
 }
 
 TEST(Timeline, OthersAreNobody) {
@@ -68,8 +68,8 @@ TEST(Timeline, OthersAreNobody) {
   timeline.settle();
   const json::Value mine = read(timeline, kAna, false);
   EXPECT_EQ(json::to_text(*steps_of(mine)[0].find("shares")),
-            R"([{"member":"ana","class":"voice","device_s":5E-3},)"
-            R"({"member":null,"class":null,"device_s":1.5E-2}])");
+            R"([{"member":"ana","class":"voice","device_s":0.005},)"
+            R"({"member":null,"class":null,"device_s":0.015}])");
   const std::string text = timeline.json(0, {MemberId{9}, false}, at(1000));
   for (const char* name : {"ana", "ben", "cleo", "voice", "chat", "image"})
     EXPECT_EQ(text.find(name), std::string::npos) << text;

@@ -192,7 +192,7 @@ TEST_F(WebRoutesTest, HoursBeginWithAWholeOne) {
   const auto hours = parsed(get("/v1/usage/hours", "hours=2"));
   EXPECT_EQ(since_, (1700000000LL / 3600 - 1) * 3600 * 1000);
   EXPECT_EQ(hours.find("data")->as<json::Array>()->size(), 1U) << "their own";
-  EXPECT_EQ(json::to_text(*hours.find("others")), "[{\"hour\":1699999200,\"device_s\":1E0}]");
+  EXPECT_EQ(json::to_text(*hours.find("others")), "[{\"hour\":1699999200,\"device_s\":1}]");
   EXPECT_EQ(*hours.find("jain")->number(), 0.8);
   EXPECT_EQ(hours.find("members")->integer(), 2);
   EXPECT_EQ(get("/v1/usage/hours", "hours=0").status, 400);
