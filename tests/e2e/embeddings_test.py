@@ -40,7 +40,7 @@ class Embeddings(unittest.TestCase):
     def test_openai(self):
         answer = self.embed({"model": "starter-embed", "input": "turn on the light"})
         self.assertEqual(answer["object"], "list")
-        self.assertEqual(answer["model"], "starter-chat")
+        self.assertEqual(answer["model"], "starter-embed")
         self.assertGreater(answer["usage"]["prompt_tokens"], 0)
         vector = answer["data"][0]["embedding"]
         self.assertAlmostEqual(dot(vector, vector), 1, places=4)
@@ -48,6 +48,13 @@ class Embeddings(unittest.TestCase):
         self.assertEqual([item["index"] for item in many], [0, 1, 2])
         self.assertGreater(dot(vector, many[1]["embedding"]), 0.999)
         self.assertGreater(dot(vector, many[2]["embedding"]), dot(vector, many[0]["embedding"]))
+
+    def test_the_starter_model_knows_what_is_meant_in_other_languages(self):
+        light, german, spanish, weather = (item["embedding"] for item in self.embed({"input": [
+            "turn on the light in the kitchen", "mach das Licht in der Küche an", "enciende la luz de la cocina",
+            "what is the weather like tomorrow"]})["data"])
+        for other in (german, spanish):
+            self.assertGreater(dot(light, other), dot(light, weather) + 0.2)
 
     def test_base64_tokens_and_dimensions(self):
         text = {"input": "turn on the light"}
@@ -63,7 +70,7 @@ class Embeddings(unittest.TestCase):
         self.assertEqual(len(self.embed({"input": [[100, 200], [300]]})["data"]), 2)
 
     def test_ollama(self):
-        vector = self.embed({"input": "turn on the light"})["data"][0]["embedding"]
+        vector = self.embed({"model": "starter-chat", "input": "turn on the light"})["data"][0]["embedding"]
         answer = self.embed({"model": "starter-chat:latest", "input": ["turn on the light", "hello"]},
                             "/api/embed")
         self.assertEqual(answer["model"], "starter-chat")
@@ -85,7 +92,7 @@ class Embeddings(unittest.TestCase):
         self.assertIn("2048", error["message"])
         self.assertIn("100000", error["message"])
         error = self.refused(400, "context_length_exceeded", {"input": "word " * 200000})
-        self.assertIn("2048", error["message"])
+        self.assertIn("256", error["message"])
         width = len(self.embed({"input": "x"})["data"][0]["embedding"])
         error = self.refused(400, "dimensions_invalid", {"input": "x", "dimensions": width + 1})
         self.assertIn(str(width), error["message"])
