@@ -14,7 +14,7 @@ die() { say "$*"; exit 1; }
 # checked by themselves, for they often come from elsewhere than Debian.
 packages=(g++ cmake ninja-build ccache git openssl ca-certificates python3 clang-format
   libboost1.81-dev libfmt-dev libexpected-dev libtomlplusplus-dev libsqlite3-dev libsodium-dev libgtest-dev
-  libgmock-dev librapidcheck-dev libpng-dev libseccomp-dev dpkg-dev)
+  libgmock-dev librapidcheck-dev libpng-dev libssl-dev libseccomp-dev dpkg-dev)
 
 missing_packages() {
   local package status

@@ -71,6 +71,9 @@ struct Config {
   std::uint64_t jobs_keep_bytes = 0;
   std::uint32_t jobs_attempts = 0;
   std::uint32_t jobs_each = 0;  // Of one member, that are not over.
+  Duration jobs_wait{};         // Of a call for its answer; then it becomes a job.
+  // webhooks
+  std::string webhooks_reach;
   // limits
   std::uint64_t body_bytes = 0;
   std::uint64_t bodies_bytes = 0;

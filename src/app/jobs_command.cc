@@ -1,10 +1,13 @@
 #include "app/jobs_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -23,7 +26,7 @@ namespace {
 constexpr std::string_view kHelp =
     "lares jobs [list]       your jobs, the newest first\n"
     "lares jobs show ID      one of them, with its attempts\n"
-    "lares jobs result ID    what it brought\n"
+    "lares jobs result ID    what it brought; a picture goes into --out FILE, or into a pipe\n"
     "lares jobs wait ID      until it is over; 0 if it is done\n"
     "lares jobs cancel ID\n"
     "lares jobs retry ID     once more, one that failed or was cancelled\n"
@@ -31,6 +34,7 @@ constexpr std::string_view kHelp =
     "  --state STATE  Of list: queued, running, done, failed or cancelled.\n"
     "  --class CLASS  Of list.\n"
     "  --limit N      Of list; default 50.\n"
+    "  --out FILE     Of result.\n"
     "  --json         As the server answers.\n"
     "  --server URL   Default the server of the data folder, or http://127.0.0.1:8080.\n"
     "  --data DIR     Default $XDG_DATA_HOME/lares or ~/.local/share/lares.\n"
@@ -38,25 +42,26 @@ constexpr std::string_view kHelp =
 
 constexpr std::array<std::string_view, 6> kActions{"list", "show",   "result",
                                                    "wait", "cancel", "retry"};
-constexpr std::array<std::string_view, 8> kFlags{"--state",  "--class", "--limit", "--json",
-                                                 "--server", "--data",  "--key",   "--help"};
+constexpr std::array<std::string_view, 9> kFlags{
+    "--state", "--class", "--limit", "--json", "--out", "--server", "--data", "--key", "--help"};
 // Until a server that went away is asked again where a job is.
 constexpr std::chrono::milliseconds kAgain{500};
 constexpr int kAgainMax = 120;
 
 struct Options {
-  std::string action = "list", id, state, cls, limit, key, server;
+  std::string action = "list", id, state, cls, limit, key, server, out;
   std::string data = default_data_folder();
   bool json = false, help = false;
 };
 
 Result<> set_flag(Options& options, std::string_view flag, std::string value) {
-  const std::array<std::pair<std::string_view, std::string*>, 6> places{
+  const std::array<std::pair<std::string_view, std::string*>, 7> places{
       {{"--state", &options.state},
        {"--class", &options.cls},
        {"--limit", &options.limit},
        {"--server", &options.server},
        {"--data", &options.data},
+       {"--out", &options.out},
        {"--key", &options.key}}};
   for (const auto& [name, place] : places) {
     if (name != flag) continue;
@@ -199,6 +204,20 @@ Result<> wait(const Options& options, const ChatClient& client) {
   }
 }
 
+Result<> result(const Options& options, const std::string& bytes) {
+  if (!options.out.empty()) {
+    std::ofstream file(options.out, std::ios::binary | std::ios::trunc);
+    file << bytes;
+    if (file.flush()) return {};
+    return fail(Code::Io, fmt::format("{} cannot be written", options.out));
+  }
+  const bool words = is_utf8(bytes);
+  if (!words && ::isatty(STDOUT_FILENO) != 0)
+    return fail(Code::Invalid, "it brought a file that is no text; say where to with --out FILE");
+  fmt::print("{}{}", bytes, words ? "\n" : "");
+  return {};
+}
+
 Result<> run(const Options& options) {
   const ChatClient client = TRY(client_of(options));
   const std::string path = "/v1/jobs/" + options.id;
@@ -206,8 +225,7 @@ Result<> run(const Options& options) {
   if (options.action == "show") return show(options, client);
   if (options.action == "wait") return wait(options, client);
   if (options.action == "result") {
-    fmt::print("{}\n", TRY(ask(client, "GET", path + "/result")));
-    return {};
+    return result(options, TRY(ask(client, "GET", path + "/result")));
   }
   const bool cancels = options.action == "cancel";
   const std::string body =

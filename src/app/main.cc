@@ -14,6 +14,7 @@
 #include "app/member_command.h"
 #include "app/model_command.h"
 #include "app/serve_command.h"
+#include "app/share_command.h"
 #include "app/simulate_command.h"
 #include "app/sketch_command.h"
 #include "app/top_command.h"
@@ -31,6 +32,7 @@ constexpr std::string_view kHelp =
     "  lares member ...       keys for people and devices: add, set, list, show, rotate, remove\n"
     "  lares model ...        models: list, show, add, remove\n"
     "  lares sketch ...       pictures and texts in a few lines: check, fmt\n"
+    "  lares share lat:ID MEMBER  lets another member use a latent that you keep\n"
     "  lares jobs ...         work that outlives its client: list, show, result, wait, cancel, "
     "retry\n"
     "  lares top [FLAGS]      what the server does now, redrawn in place; --once, --once --json\n"
@@ -42,9 +44,9 @@ constexpr std::string_view kHelp =
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 14> kVerbs{
-    "serve",  "chat",   "jobs", "backup", "export",   "member", "model",
-    "doctor", "sketch", "top",  "usage",  "simulate", "help",   "version"};
+constexpr std::array<std::string_view, 15> kVerbs{
+    "serve",  "chat",  "jobs", "backup", "export",   "member", "model",  "doctor",
+    "sketch", "share", "top",  "usage",  "simulate", "help",   "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -63,6 +65,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "model") return lares::app::run_model_command(arguments, own_path());
   if (verb == "sketch") return lares::app::run_sketch_command(arguments, own_path());
   if (verb == "top") return lares::app::run_top_command(arguments);
+  if (verb == "share") return lares::app::run_share_command(arguments);
   if (verb == "jobs") return lares::app::run_jobs_command(arguments);
   if (verb == "backup") return lares::app::run_backup_command(arguments);
   if (verb == "export") return lares::app::run_export_command(arguments);

@@ -27,10 +27,12 @@
 #include "server/cost_book.h"
 #include "server/http.h"
 #include "server/jobs.h"
+#include "server/latents.h"
 #include "server/loop.h"
 #include "server/member_watch.h"
 #include "server/metrics.h"
 #include "server/routes.h"
+#include "server/webhooks.h"
 #include "store/folder_lock.h"
 #include "store/journal.h"
 #include "store/members.h"
@@ -180,10 +182,21 @@ server::WebOptions web_options(const Config& config,
   return web;
 }
 
+// What works on the journal.
+struct Journalled {
+  server::Jobs& jobs;
+  server::Latents& latents;
+  const server::Webhooks& webhooks;
+  server::TimeLimit& time_limit;
+};
+
 server::RouteOptions route_options(const Config& config, std::shared_ptr<server::Access> access,
-                                   server::Jobs& jobs) {
+                                   const Journalled& kept) {
   server::RouteOptions options;
-  options.jobs = &jobs;
+  options.jobs = &kept.jobs;
+  options.latents = &kept.latents;
+  options.webhooks = &kept.webhooks;
+  options.time_limit = &kept.time_limit;
   options.now = steady_now;
   options.unix_seconds = unix_seconds;
   options.access = std::move(access);
@@ -212,12 +225,14 @@ void wait_for_signal(const sigset_t& signals) {
 struct OpenJournal {
   std::unique_ptr<store::Journal> journal;
   std::vector<store::JobRecord> jobs;
+  std::vector<store::LatentRecord> latents;
 };
 Result<OpenJournal> open_journal(const std::string& folder) {
-  OpenJournal open{TRY(store::Journal::open(folder)), {}};
+  OpenJournal open{TRY(store::Journal::open(folder)), {}, {}};
   TRY_VOID(open.journal->begin());
   open.jobs = TRY(open.journal->recover(unix_ms()));
   TRY(open.journal->begin_session(unix_ms()));
+  open.latents = TRY(open.journal->latents());
   TRY_VOID(open.journal->commit());
   if (!open.jobs.empty()) log_info("jobs go on", {{"jobs", open.jobs.size()}});
   return open;
@@ -233,6 +248,14 @@ server::JobsOptions jobs_options(const Config& config) {
   options.retention.keep = config.jobs_keep;
   options.retention.bytes_max = Bytes{static_cast<std::int64_t>(config.jobs_keep_bytes)};
   options.now = steady_now;
+  options.unix_ms = unix_ms;
+  return options;
+}
+
+Result<server::WebhooksOptions> webhooks_options(const Config& config) {
+  server::WebhooksOptions options;
+  options.secret = TRY(server::webhook_secret(config.data));
+  options.private_too = config.webhooks_reach == "any";
   options.unix_ms = unix_ms;
   return options;
 }
@@ -287,8 +310,21 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   auto ledger = TRY(store::UsageLedger::open(config.data));
   auto past_use = TRY(ledger->used_since(a_day_ago_ms()));
   auto journal = TRY(open_journal(config.data));
-  server::Jobs jobs(std::make_shared<server::JournalWriter>(std::move(journal.journal)),
-                    jobs_options(config));
+  const auto writer = std::make_shared<server::JournalWriter>(std::move(journal.journal));
+  server::Latents latents(writer, unix_ms);
+  latents.load(std::move(journal.latents));
+  server::Webhooks webhooks(writer, server::system_resolver(), server::socket_transport(),
+                            TRY(webhooks_options(config)));
+  server::TimeLimit time_limit(config.jobs_wait);
+  server::JobsOptions job_options = jobs_options(config);
+  job_options.on_tick = [&webhooks, &time_limit] {
+    webhooks.look();
+    time_limit.look(steady_now());
+  };
+  job_options.retained = [&latents](store::Journal& kept) {
+    if (auto all = kept.latents()) latents.load(std::move(*all));
+  };
+  server::Jobs jobs(writer, std::move(job_options));
   server::Metrics metrics;
   auto workers = TRY(make_workers(config, executable));
   const auto costs = std::make_shared<server::CostBook>(config.data);
@@ -306,7 +342,7 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   auto loop = TRY(server::start_loop(
       std::move(options), std::move(workers),
       [&jobs](store::UsageRow row) { jobs.usage(std::move(row)); }, metrics));
-  auto routes = route_options(config, access, jobs);
+  auto routes = route_options(config, access, {jobs, latents, webhooks, time_limit});
   routes.web = web_options(config, timeline);
   auto handlers = server::make_handlers(*loop, metrics, std::move(routes));
   jobs.start(

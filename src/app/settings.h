@@ -40,6 +40,8 @@ struct Setting {
 
 // In the order of the file.
 std::span<const Setting> settings();
+// Part of them (settings_jobs.cc).
+std::vector<Setting> job_settings();
 
 // Nothing if there is no such setting.
 const Setting* setting_by_key(std::string_view key);

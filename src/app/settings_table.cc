@@ -10,8 +10,8 @@ constexpr double kMs = 1e6;  // Nanoseconds.
 constexpr double kSecond = 1e9;
 constexpr double kHour = 3600 * kSecond;
 
-// One list, as long as there are settings.
-std::vector<Setting> make_settings() {
+// Those of the server, its models, its scheduler and its device.
+std::vector<Setting> first_settings() {
   return {
       {"server.listen",
        "--listen",
@@ -243,50 +243,12 @@ std::vector<Setting> make_settings() {
        {"llm", "sim"},
        "llm computes; sim answers from a table of costs, for tests of what is around it.",
        "There is nothing to gain from sim outside tests."},
+  };
+}
 
-      {"jobs.keep",
-       "--jobs-keep",
-       "7d",
-       &Config::jobs_keep,
-       Form::Plain,
-       60 * kSecond,
-       24 * 3650 * kHour,
-       {},
-       "How long a job that is over is kept, with its request and its result. Later it answers "
-       "410.",
-       "A week: a result that was asked for on Sunday is there on Friday."},
-      {"jobs.keep_bytes",
-       "--jobs-keep-bytes",
-       "4GiB",
-       &Config::jobs_keep_bytes,
-       Form::Size,
-       kMiB,
-       1048576 * kGiB,
-       {},
-       "Most bytes of requests and results; beyond it the oldest go: pictures, then latents, then "
-       "whole jobs.",
-       "Thousands of pictures, and all the words of a household."},
-      {"jobs.attempts",
-       "--jobs-attempts",
-       "3",
-       &Config::jobs_attempts,
-       Form::Plain,
-       1,
-       100,
-       {},
-       "Attempts in a row, none of which got any further, after which a job has failed.",
-       "3: what was not the job's fault is over by then."},
-      {"jobs.each",
-       "--jobs-each",
-       "10000",
-       &Config::jobs_each,
-       Form::Plain,
-       1,
-       1000000,
-       {},
-       "Jobs of one member that wait or run; the next is answered 429.",
-       "A large batch; each takes a few KiB of memory."},
-
+// Limits, texts, sampling, classes, log.
+std::vector<Setting> last_settings() {
+  return {
       {"limits.body_bytes",
        "--body-bytes",
        "16 MiB",
@@ -482,6 +444,13 @@ std::vector<Setting> make_settings() {
        "Least important lines that are written to standard error. Prompts never are.",
        "info is a few lines for a start, a model, a failure."},
   };
+}
+
+std::vector<Setting> make_settings() {
+  std::vector<Setting> all = first_settings();
+  for (const auto& more : {job_settings(), last_settings()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 }  // namespace

@@ -140,6 +140,10 @@ Result<> save_files(const ChatClient& client, const json::Value& status, const O
     TRY_VOID(write_file(path, bytes));
     fmt::print("{}\n", path.string());
   }
+  const json::Value* kept = status.find("kept");
+  const auto* handles = kept == nullptr ? nullptr : kept->as<json::Array>();
+  for (std::size_t i = 0; handles != nullptr && i < handles->size(); ++i)
+    fmt::print("{} {}\n", text_at((*handles)[i], "name"), text_at((*handles)[i], "handle"));
   const json::Value* record = status.find("record");
   if (record == nullptr) return {};
   return write_file(folder / "record.json", json::to_text(*record) + '\n');

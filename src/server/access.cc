@@ -112,6 +112,15 @@ CallerRef Access::find(std::string_view key) const {
   return found;
 }
 
+std::optional<MemberId> Access::member_named(std::string_view name) const {
+  if (reach_ == Reach::Loopback && home_->member.share.name == name) return home_->member.share.id;
+  const std::scoped_lock lock(mutex_);
+  for (const CallerRef& caller : callers_) {
+    if (caller->member.share.name == name) return caller->member.share.id;
+  }
+  return std::nullopt;
+}
+
 CallerRef Access::caller_of(MemberId member) const {
   if (member == home_->member.share.id) return home_;
   const std::scoped_lock lock(mutex_);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,9 @@ class Access {
 
   // Any thread. Whoever has a key of that member now; nothing if it was taken away.
   [[nodiscard]] CallerRef caller_of(MemberId member) const;
+
+  // Any thread. Whoever has that name now; `home` too, where it may come without a key.
+  [[nodiscard]] std::optional<MemberId> member_named(std::string_view name) const;
 
   // I/O thread. The caller, or what to answer.
   tl::expected<CallerRef, ApiError> admit(const HttpRequest& request, Need need, Instant now);

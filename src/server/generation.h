@@ -15,7 +15,7 @@
 #include "core/result.h"
 #include "core/types.h"
 #include "engine/engine.h"
-#include "server/sketch_run.h"
+#include "server/sketch_values.h"
 #include "text/text_engine.h"
 
 namespace lares::server {
@@ -49,6 +49,7 @@ struct SketchPrompt {
   std::shared_ptr<const sketch::Plan> plan;
   std::vector<SketchInput> inputs;
   bool previews = false;  // The sink gets pictures of what is becoming.
+  KeptLatents latents{};  // Those that the plan names.
 };
 inline constexpr std::string_view kImageClass = "image";
 
@@ -157,7 +158,7 @@ struct QueueNews {
 
 // TextDelta and Embedding exclude each other.
 using GenerationEvent = std::variant<Accepted, TextDelta, Embedding, QueueNews, SketchProgress,
-                                     SketchPreview, SketchOutput, SketchDone, Ended>;
+                                     SketchPreview, SketchOutput, SketchKeep, SketchDone, Ended>;
 
 // Where a generation's events go. Called on the loop thread, in order, Ended last and exactly once;
 // must not block: hand over and return.

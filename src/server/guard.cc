@@ -85,10 +85,18 @@ bool origin_is_own(std::string_view origin, const Authority& host) {
   return port(*from) == port(host);
 }
 
-bool is_json(std::string_view content_type) {
+bool is_type(std::string_view content_type, std::string_view wanted) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.remove_suffix(1);
-  return lower(type) == "application/json";
+  return lower(type) == wanted;
+}
+
+bool is_json(std::string_view content_type) {
+  return is_type(content_type, "application/json");
+}
+
+bool is_form(std::string_view content_type) {
+  return is_type(content_type, "multipart/form-data");
 }
 
 }  // namespace
@@ -129,7 +137,9 @@ std::optional<ApiError> guard_keyless(const HttpRequest& request) {
 std::optional<ApiError> guard_body(const HttpRequest& request) {
   const bool has_body =
       request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
-  if (has_body && !is_json(request.header("content-type"))) {
+  // Where files come, as forms bring them. Pages of other origins have been refused before.
+  const bool form = request.path == "/v1/images/edits" && is_form(request.header("content-type"));
+  if (has_body && !form && !is_json(request.header("content-type"))) {
     ApiError error =
         refuse("the body must be sent with `Content-Type: application/json`", "content_type", 415);
     error.code = Code::Invalid;

@@ -1,5 +1,7 @@
 #include "server/job_json.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/text.h"
@@ -13,10 +15,25 @@ void append_time(std::string& out, std::string_view name, std::int64_t unix_ms) 
                  static_cast<double>(unix_ms) / 1000);
 }
 
+// ,"outputs":[{"index":0,"media_type":"image/png","bytes":1234,"url":"..."}]
+void append_files(std::string& out, const store::JobRecord& job,
+                  const std::vector<store::ArtefactHead>& artefacts) {
+  std::string files;
+  for (std::uint32_t i = 0;; ++i) {
+    const auto file =
+        std::ranges::find(artefacts, store::result_file_name(i), &store::ArtefactHead::name);
+    if (file == artefacts.end()) break;
+    files += fmt::format(
+        R"({}{{"index":{},"media_type":{},"bytes":{},"url":"/v1/jobs/{}/result/{}"}})",
+        files.empty() ? "" : ",", i, json_quoted(file->media_type), file->size, job.id, i);
+  }
+  if (!files.empty()) out += ",\"outputs\":[" + files + ']';
+}
+
 }  // namespace
 
-std::string job_json(const store::JobRecord& job, const JobPlace& place,
-                     const std::vector<store::Attempt>& attempts) {
+std::string job_json(const store::JobRecord& job, const JobPlace& place, const JobParts& parts) {
+  const std::vector<store::Attempt>& attempts = parts.attempts;
   std::string out = fmt::format(
       R"({{"id":{},"object":"job","state":"{}","path":{},"class":{},"member":{},"attempts":{})",
       json_quoted(job.id), store::job_state_name(job.state), json_quoted(job.kind),
@@ -32,6 +49,12 @@ std::string job_json(const store::JobRecord& job, const JobPlace& place,
   if (!job.error_code.empty()) {
     out += fmt::format(R"(,"error":{{"code":{},"message":{}}})", json_quoted(job.error_code),
                        json_quoted(job.error_message));
+  }
+  append_files(out, job, parts.artefacts);
+  if (parts.webhook) {
+    out += fmt::format(R"(,"webhook":{{"url":{},"state":"{}","tries":{},"reason":{}}})",
+                       json_quoted(parts.webhook->url), parts.webhook->state, parts.webhook->tries,
+                       json_quoted(parts.webhook->reason));
   }
   if (!attempts.empty()) {
     out += ",\"attempt_log\":[";

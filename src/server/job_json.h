@@ -9,6 +9,7 @@
 
 #include "server/queue.h"
 #include "store/job_record.h"
+#include "store/webhook_record.h"
 
 namespace lares::server {
 
@@ -20,8 +21,13 @@ struct JobPlace {
 };
 
 // {"id":"job_...","object":"job","state":"queued",...}
+struct JobParts {
+  std::vector<store::Attempt> attempts{};
+  std::vector<store::ArtefactHead> artefacts{};
+  std::optional<store::Webhook> webhook{};
+};
 std::string job_json(const store::JobRecord& job, const JobPlace& place = {},
-                     const std::vector<store::Attempt>& attempts = {});
+                     const JobParts& parts = {});
 
 // {"object":"list","data":[...],"has_more":true,"next":"job_..."}
 std::string job_list_json(const std::vector<store::JobRecord>& jobs, bool more);

@@ -34,6 +34,8 @@ class JobLink {
   // Its first step is about to run.
   virtual void on_started() = 0;
   virtual void on_progress(store::Progress progress) = 0;
+  // A file that it put out, beside its answer; before that is given. Any thread.
+  virtual void on_file(store::Artefact file) = 0;
   // How it ended; before its client hears so.
   virtual void on_ended(const Ended& ended) = 0;
 };

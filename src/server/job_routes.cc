@@ -7,8 +7,11 @@
 
 #include "core/json.h"
 #include "core/text.h"
+#include "server/image_form.h"
 #include "server/job_answers.h"
 #include "server/job_json.h"
+#include "server/multipart.h"
+#include "server/sketch_request.h"
 #include "server/work.h"
 #include "server/work_headers.h"
 #include "store/key.h"
@@ -17,6 +20,7 @@ namespace lares::server {
 namespace {
 
 constexpr std::size_t kKeyBytesMax = 255;
+constexpr std::string_view kFile = "result/";
 constexpr std::uint32_t kPage = 50, kPageMax = 500;
 
 // "abc" of "abc/events", and "events".
@@ -36,7 +40,19 @@ bool JobRoutes::wants_job(const HttpRequest& request) {
 void JobRoutes::wrap(const std::shared_ptr<Answer>& answer) const {
   const HttpRequest& request = answer->request();
   const bool async = request.header("prefer").find("respond-async") != std::string_view::npos;
-  accept(answer, {request.path, request.body, async});
+  std::string body = request.body;
+  // A form is kept as the JSON that it stands for: its boundary is another each time.
+  if (is_multipart(request.header("content-type"))) {
+    auto json = image_form_json(request.header("content-type"), request.body);
+    if (!json) return answer->fail(json.error());
+    body = std::move(*json);
+  }
+  accept(answer, {request.path, std::move(body), async});
+}
+
+void JobRoutes::take_over(const std::shared_ptr<Answer>& answer) const {
+  const HttpRequest& request = answer->request();
+  accept(answer, {request.path, request.body, true});
 }
 
 void JobRoutes::create(const std::shared_ptr<Answer>& answer) const {
@@ -45,18 +61,77 @@ void JobRoutes::create(const std::shared_ptr<Answer>& answer) const {
   if (!parsed) return answer->fail(unreadable_body(std::move(parsed.error())));
   json::Problem problem;
   const json::Fields body(*parsed, "", problem);
+  Wanted wanted{.async = true};
+  if (!read_webhook(answer, *parsed, wanted)) return;
+  // A sketch is its own request.
+  if (body.find("sketch") != nullptr && body.find("request") == nullptr) {
+    json::Object rest;
+    for (const auto& [name, value] : *parsed->as<json::Object>()) {
+      if (name != "webhook") rest.emplace_back(name, value);
+    }
+    wanted.path = "/v1/sketches";
+    wanted.body = json::to_text(json::Value(std::move(rest)));
+    return accept(answer, std::move(wanted));
+  }
   const json::Value* request = body.find("request");
   const json::Value empty;
   const json::Fields fields(request != nullptr ? *request : empty, "request", problem);
   const std::string* path = fields.string("path");
   const json::Value* wrapped = fields.find("body");
+  if (!problem && request == nullptr) body.note("request", "is required, or `sketch`");
   if (!problem && path == nullptr) fields.note("path", "is required: " + work_paths());
   if (!problem && !makes_work(*path)) fields.note("path", "must be one of " + work_paths());
   if (!problem && wrapped == nullptr) fields.note("body", "is required: the request itself");
-  if (!problem) return accept(answer, {*path, json::to_text(*wrapped), true});
+  if (!problem) {
+    wanted.path = *path;
+    wanted.body = json::to_text(*wrapped);
+    return accept(answer, std::move(wanted));
+  }
   ApiError error = job_error(Code::Invalid, "", problem.message);
   error.param = problem.param;
   answer->fail(error);
+}
+
+bool JobRoutes::read_webhook(const std::shared_ptr<Answer>& answer, const json::Value& body,
+                             Wanted& wanted) const {
+  const json::Value* webhook = body.find("webhook");
+  if (webhook == nullptr || webhook->is_null()) return true;
+  json::Problem problem;
+  const json::Fields fields(*webhook, "webhook", problem);
+  const std::string* url = fields.string("url");
+  if (!problem && url == nullptr) fields.note("url", "is required: who is told of the job's end");
+  ApiError error = job_error(Code::Invalid, "", problem.message);
+  error.param = problem.param;
+  if (!problem) {
+    const auto good = others_.webhooks == nullptr
+                          ? fail(Code::Unsupported, "is taken by no server without a journal")
+                          : others_.webhooks->check(*url);
+    if (good) {
+      wanted.webhook = *url;
+      return true;
+    }
+    error = job_error(Code::Invalid, "webhook_refused", "webhook.url " + good.error().message);
+    error.param = "webhook.url";
+  }
+  answer->fail(error);
+  return false;
+}
+
+bool JobRoutes::refuse(const std::shared_ptr<Answer>& answer, const Wanted& wanted) const {
+  if (!makes_pictures(wanted.path)) {
+    const auto wrong = check_work(wanted.path, wanted.body, defaults_);
+    if (wrong) answer->fail(*wrong);
+    return wrong.has_value();
+  }
+  const Asked asked = read_picture_request(wanted.path, wanted.body, 0);
+  if (!asked) {
+    answer->respond(refusal_response(asked.error()));
+    return true;
+  }
+  const MemberId member = answer->caller()->member.share.id;
+  const auto plan = plan_sketch(*asked, catalogue_for(service_, others_.latents, member), member);
+  if (!plan) answer->respond(refusal_response(plan.error()));
+  return !plan;
 }
 
 void JobRoutes::accept(const std::shared_ptr<Answer>& answer, Wanted wanted) const {
@@ -67,11 +142,12 @@ void JobRoutes::accept(const std::shared_ptr<Answer>& answer, Wanted wanted) con
         job_error(Code::Invalid, "idempotency_key_too_long",
                   fmt::format("Idempotency-Key may have {} bytes at most", kKeyBytesMax)));
   }
-  auto cls =
-      class_for(*answer->caller(), request, makes_embeddings(wanted.path) ? kEmbeddingClass : "");
+  auto cls = class_for(*answer->caller(), request,
+                       makes_embeddings(wanted.path) ? kEmbeddingClass
+                       : makes_pictures(wanted.path) ? kImageClass
+                                                     : "");
   if (!cls) return answer->fail(cls.error());
-  if (const auto wrong = check_work(wanted.path, wanted.body, defaults_))
-    return answer->fail(*wrong);
+  if (refuse(answer, wanted)) return;
   Generation headers;
   if (auto read = read_work_headers(request, headers); !read) return answer->fail(read.error());
   auto id = store::random_id("job_");
@@ -91,10 +167,13 @@ void JobRoutes::accept(const std::shared_ptr<Answer>& answer, Wanted wanted) con
                  .media_type = "application/x-lares-request",
                  .status = 0,
                  .bytes = kept_request(kept)};
-  // The same request, however its JSON is written.
+  // The same request, however its JSON is written, and whatever name the server was called by.
+  std::erase_if(kept.headers, [](const auto& header) { return header.first == "host"; });
   const auto body = json::parse(wanted.body, {.depth = defaults_.json_depth});
   kept.body = body ? json::to_text(*body) : wanted.body;
-  job.request_digest = store::digest(wanted.path + "\n" + kept_request(kept));
+  job.webhook = wanted.webhook;
+  job.request_digest = store::digest(wanted.path + "\n" + kept_request(kept) +
+                                     (wanted.webhook.empty() ? "" : "\n" + wanted.webhook));
   job.unix_ms = jobs_.options().unix_ms();
   const std::string digest = job.request_digest;
   jobs_.accept(std::move(job),
@@ -190,10 +269,18 @@ void JobRoutes::list(const std::shared_ptr<Answer>& answer) const {
 void JobRoutes::get(const std::shared_ptr<Answer>& answer, std::string_view rest) const {
   const auto [id, what] = split_rest(rest);
   if (what.empty()) return show(answer, id);
-  if (what == "result") return result(answer, id);
+  if (what == "result") return result(answer, id, std::nullopt);
+  if (what.starts_with(kFile)) {
+    std::uint32_t index = 0;
+    const char* const last = what.data() + what.size();
+    const auto [end, failed] = std::from_chars(what.data() + kFile.size(), last, index);
+    if (failed == std::errc{} && end == last) return result(answer, id, index);
+  }
   if (what == "events") return events(answer, id);
   answer->fail(job_error(Code::NotFound, "route_not_found",
-                         fmt::format("a job has `result` and `events`, and no `{}`", what)));
+                         fmt::format("a job has `result`, `result/0` and further files, and "
+                                     "`events`, and no `{}`",
+                                     what)));
 }
 
 void JobRoutes::post(const std::shared_ptr<Answer>& answer, std::string_view rest) const {

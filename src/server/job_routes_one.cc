@@ -7,20 +7,50 @@
 #include "core/text.h"
 #include "server/job_answers.h"
 #include "server/job_json.h"
+#include "server/job_results.h"
 #include "server/job_routes.h"
 
 namespace lares::server {
+namespace {
+
+struct Brought {
+  std::optional<store::Artefact> result;
+  std::uint32_t files = 0;  // That there were.
+};
+
+Result<Brought> find_result(store::Journal& journal, std::int64_t seq,
+                            std::optional<std::uint32_t> file, bool json) {
+  Brought brought;
+  const auto answer = TRY(journal.artefact(seq, store::kResult));
+  if (!answer) return brought;
+  brought.files = split_type(answer->media_type).files;
+  if (!file && brought.files == 1 && !json) file = 0;
+  if (!file) {
+    brought.result = TRY(read_answer(journal, seq));
+  } else if (*file < brought.files) {
+    brought.result = TRY(journal.artefact(seq, store::result_file_name(*file)));
+    if (brought.result) brought.result->status = 200;
+  }
+  return brought;
+}
+
+}  // namespace
 
 void JobRoutes::show(const std::shared_ptr<Answer>& answer, const std::string& id) const {
   struct Read {
     OwnJob job;
     std::vector<store::Attempt> attempts;
+    std::vector<store::ArtefactHead> artefacts;
+    std::optional<store::Webhook> webhook;
   };
   const auto read = std::make_shared<Read>();
   JournalOp op;
   op.work = [read, answer, id](store::Journal& journal) -> Result<> {
     read->job = TRY(find_own(journal, *answer, id));
-    if (read->job) read->attempts = TRY(journal.attempts(read->job->seq));
+    if (!read->job) return {};
+    read->attempts = TRY(journal.attempts(read->job->seq));
+    read->artefacts = TRY(journal.artefacts(read->job->seq));
+    read->webhook = TRY(journal.webhook(read->job->seq));
     return {};
   };
   op.done = [this, read, answer](const Result<>& done) {
@@ -30,7 +60,10 @@ void JobRoutes::show(const std::shared_ptr<Answer>& answer, const std::string& i
     JobPlace place;
     place.position = jobs_.position(job.seq);
     const auto request = jobs_.request_of(job.seq);
-    if (!request) return respond_json(*answer, 200, job_json(job, place, read->attempts));
+    if (!request) {
+      return respond_json(*answer, 200,
+                          job_json(job, place, {read->attempts, read->artefacts, read->webhook}));
+    }
     // Where it stands with the scheduler, the loop knows.
     service_.queue([read, answer, request](const std::vector<QueueEntry>& entries) {
       JobPlace there;
@@ -40,25 +73,27 @@ void JobRoutes::show(const std::shared_ptr<Answer>& answer, const std::string& i
         there.reason = entry.reason;
         there.estimate = entry.estimate;
       }
-      respond_json(*answer, 200, job_json(*read->job, there, read->attempts));
+      respond_json(*answer, 200, job_json(*read->job, there, {read->attempts, {}, read->webhook}));
     });
   };
   jobs_.journal().post(std::move(op));
 }
 
-void JobRoutes::result(const std::shared_ptr<Answer>& answer, const std::string& id) const {
+void JobRoutes::result(const std::shared_ptr<Answer>& answer, const std::string& id,
+                       std::optional<std::uint32_t> file) const {
   struct Read {
     OwnJob job;
-    std::optional<store::Artefact> result;
+    Brought brought;
   };
   const auto read = std::make_shared<Read>();
+  const bool json = answer->request().header("accept").starts_with("application/json");
   JournalOp op;
-  op.work = [read, answer, id](store::Journal& journal) -> Result<> {
+  op.work = [read, answer, id, file, json](store::Journal& journal) -> Result<> {
     read->job = TRY(find_own(journal, *answer, id));
-    if (read->job) read->result = TRY(journal.artefact(read->job->seq, store::kResult));
+    if (read->job) read->brought = TRY(find_result(journal, read->job->seq, file, json));
     return {};
   };
-  op.done = [read, answer](const Result<>& done) {
+  op.done = [read, answer, file](const Result<>& done) {
     if (!done) return answer->fail(storage_error(done.error()));
     if (!read->job) return answer->fail(read->job.error());
     const store::JobRecord& job = *read->job;
@@ -75,8 +110,12 @@ void JobRoutes::result(const std::shared_ptr<Answer>& answer, const std::string&
       return answer->fail(
           job_error(Code::Conflict, "job_cancelled", "this job was cancelled; it has no result"));
     }
-    if (!read->result) return answer->fail(result_gone());
-    respond_result(*answer, *read->result);
+    const Brought& brought = read->brought;
+    if (brought.result) return respond_result(*answer, *brought.result);
+    if (!file || *file < brought.files) return answer->fail(result_gone());
+    answer->fail(job_error(
+        Code::NotFound, "result_not_found",
+        fmt::format("this job put out {} files; they are numbered from 0", brought.files)));
   };
   jobs_.journal().post(std::move(op));
 }

@@ -20,6 +20,11 @@ void JobRun::on_submit() {
   submitted_ = true;
 }
 
+void JobRun::on_file(store::Artefact file) {
+  const std::scoped_lock lock(mutex_);
+  outcome_.files.push_back(std::move(file));
+}
+
 void JobRun::on_ended(const Ended& ended) {
   const std::scoped_lock lock(mutex_);
   outcome_.error = ended.error;

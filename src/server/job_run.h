@@ -47,6 +47,7 @@ class JobRun final : public Exchange, public JobLink {
   // What the attempt came to; once it is over.
   struct Outcome {
     HttpResponse answer;
+    std::vector<store::Artefact> files;
     std::optional<Error> error;  // Why the loop ended it, if not well.
     std::string error_code;
     Duration retry_after{};
@@ -79,6 +80,7 @@ class JobRun final : public Exchange, public JobLink {
   void on_progress(store::Progress progress) override {
     owner_.run_progress(of_.seq, std::move(progress));
   }
+  void on_file(store::Artefact file) override;
   void on_ended(const Ended& ended) override;
 
  private:

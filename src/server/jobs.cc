@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "server/job_results.h"
 
 namespace lares::server {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 // Where the device's time went is written at least so often.
 constexpr Duration kFlushEvery = std::chrono::seconds(1);
 constexpr Duration kRetainEvery = std::chrono::minutes(1);
+
+thread_local bool on_loop = false;  // This thread calls flush().
 
 }  // namespace
 
@@ -53,6 +56,19 @@ void Jobs::close() {
 }
 
 void Jobs::finish() {
+  std::vector<JournalOp> ops;
+  {
+    // What was packed after the loop's last word.
+    const std::scoped_lock lock(buffer_mutex_);
+    ops.swap(buffer_);
+    for (const auto& [seq, device] : unpaid_) totals_.open += device;
+    if (!ops.empty()) {
+      ops.push_back({.work = [totals = totals_](
+                                 store::Journal& journal) { return journal.save_totals(totals); },
+                     .must = true});
+    }
+  }
+  journal_->post(std::move(ops));
   journal_->stop();
   runner_ = nullptr;
 }
@@ -86,15 +102,32 @@ void Jobs::usage(store::UsageRow row) {
     return;
   }
   std::shared_ptr<JobRun> run;
+  std::int64_t seq = 0;
   {
     const std::scoped_lock lock(mutex_);
-    if (const auto seq = by_id_.find(row.job_id); seq != by_id_.end())
-      run = live_.at(seq->second).run;
+    if (const auto found = by_id_.find(row.job_id); found != by_id_.end()) {
+      seq = found->second;
+      run = live_.at(seq).run;
+    }
   }
-  if (run) run->usage(std::move(row));
+  if (!run) return;
+  {
+    const std::scoped_lock lock(buffer_mutex_);
+    unpaid_[seq] = row.device;
+    // The next flush() is one that knows of it.
+    buffer_.push_back({.work = [](store::Journal&) -> Result<> { return {}; }});
+  }
+  run->usage(std::move(row));
+}
+
+// What its attempt took is the journal's now, or nobody's.
+void Jobs::pay(std::int64_t seq) {
+  const std::scoped_lock lock(buffer_mutex_);
+  unpaid_.erase(seq);
 }
 
 void Jobs::flush(const std::function<store::DeviceTotals()>& totals) {
+  on_loop = true;
   std::vector<JournalOp> ops;
   {
     const std::scoped_lock lock(buffer_mutex_);
@@ -102,22 +135,28 @@ void Jobs::flush(const std::function<store::DeviceTotals()>& totals) {
     if (buffer_.empty() && rows_.empty() && now < flushed_at_ + kFlushEvery) return;
     flushed_at_ = now;
     ops.swap(buffer_);
+    totals_ = totals();
+    store::DeviceTotals written = totals_;
+    for (const auto& [seq, device] : unpaid_) written.open += device;
     ops.push_back({.work = [rows = std::exchange(rows_, {}),
-                            totals = totals()](store::Journal& journal) -> Result<> {
+                            totals = written](store::Journal& journal) -> Result<> {
                      TRY_VOID(journal.record(rows));
                      return journal.save_totals(totals);
                    },
                    .must = true});
+    // Within the lock: what others post meanwhile comes behind it.
+    journal_->post(std::move(ops));
   }
-  journal_->post(std::move(ops));
 }
 
 void Jobs::tick() {
   pump();
+  if (options_.on_tick) options_.on_tick();
   if (options_.now() < retained_at_ + kRetainEvery) return;
   retained_at_ = options_.now();
   journal_->post(JournalOp{.work = [this](store::Journal& journal) -> Result<> {
-    TRY(journal.retain(options_.retention, options_.unix_ms()));
+    const auto gone = TRY(journal.retain(options_.retention, options_.unix_ms()));
+    if (gone > 0 && options_.retained) options_.retained(journal);
     return {};
   }});
 }
@@ -148,7 +187,7 @@ void Jobs::accept(store::NewJob job, Take take) {
       if (auto there = TRY(journal.find_by_key(job.member_id, job.idempotency_key))) {
         found->job = std::move(*there);
         if (store::is_over(found->job.state))
-          found->result = TRY(journal.artefact(found->job.seq, store::kResult));
+          found->result = TRY(read_answer(journal, found->job.seq));
         return {};
       }
     }
@@ -288,9 +327,20 @@ void Jobs::post(std::int64_t seq, std::function<Result<>(store::Journal&)> work,
     tell_events(seq, *events);
     if (then) then();
   };
-  if (when == When::Now) return journal_->post(std::move(op));
   const std::scoped_lock lock(buffer_mutex_);
-  buffer_.push_back(std::move(op));
+  unpaid_.erase(seq);
+  if (when == When::Now) return journal_->post(std::move(op));
+  // What is packed while the loop sleeps is not left until it wakes up. As long as something waits
+  // for a flush, one comes, and its totals are newer than those here.
+  if (on_loop || !buffer_.empty()) return buffer_.push_back(std::move(op));
+  store::DeviceTotals written = totals_;
+  for (const auto& [other, device] : unpaid_) written.open += device;
+  std::vector<JournalOp> ops;
+  ops.push_back(std::move(op));
+  ops.push_back(
+      {.work = [written](store::Journal& journal) { return journal.save_totals(written); },
+       .must = true});
+  journal_->post(std::move(ops));
 }
 
 void Jobs::tell_events(std::int64_t seq, const std::vector<store::JobEvent>& events) {

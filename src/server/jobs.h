@@ -34,6 +34,9 @@ struct JobsOptions {
   // Jobs of one member that are not over.
   std::uint32_t member_max = 10000;
   store::Retention retention{};
+  // After retention took something away; on the journal's thread, in its transaction.
+  std::function<void(store::Journal&)> retained{};
+  std::function<void()> on_tick{};        // About once a second, on the journal's thread.
   std::function<Instant()> now;           // Required.
   std::function<std::int64_t()> unix_ms;  // Required.
 };
@@ -136,6 +139,7 @@ class Jobs final : public JobRunOwner {
   [[nodiscard]] store::JobEnd unrun(const store::JobRecord& job, store::Outcome outcome,
                                     const ApiError& error) const;
   void end_unrun(std::int64_t seq, store::Outcome outcome, const ApiError& error);
+  void pay(std::int64_t seq);
 
   const std::shared_ptr<JournalWriter> journal_;
   const JobsOptions options_;
@@ -155,6 +159,9 @@ class Jobs final : public JobRunOwner {
   std::mutex buffer_mutex_;
   std::vector<JournalOp> buffer_;
   std::vector<store::UsageRow> rows_;
+  // Device time of runs whose row is here and whose answer is not: pictures are packed meanwhile.
+  std::map<std::int64_t, Duration> unpaid_;
+  store::DeviceTotals totals_;  // As the loop gave them last.
   Instant flushed_at_{};
 };
 

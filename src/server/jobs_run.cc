@@ -7,13 +7,15 @@
 
 #include "core/assert.h"
 #include "core/text.h"
+#include "server/job_results.h"
 #include "server/jobs.h"
 
 namespace lares::server {
 namespace {
 
 // What of a request's head says something about the work.
-constexpr std::string_view kKeptHeaders[] = {"x-lares-class", "x-lares-task", "x-lares-supersede"};
+constexpr std::string_view kKeptHeaders[] = {"x-lares-class", "x-lares-task", "x-lares-supersede",
+                                             "host"};
 // When there was no room for it in the loop, or an attempt failed.
 constexpr Duration kWait = std::chrono::seconds(1);
 
@@ -25,9 +27,9 @@ store::JobState state_of(store::Outcome outcome) {
   }
 }
 
-store::Artefact result_of(HttpResponse answer) {
+store::Artefact result_of(HttpResponse answer, std::size_t files = 0) {
   return {.name = std::string(store::kResult),
-          .media_type = std::move(answer.content_type),
+          .media_type = type_with_files(answer.content_type, files),
           .status = answer.status,
           .bytes = std::move(answer.body)};
 }
@@ -217,6 +219,8 @@ void Jobs::attempt_over(std::int64_t seq, JobRun::Outcome outcome) {
     cancelled = live.cancelled;
   }
   if (!outcome.usage) {  // Its route refused it.
+    // Right after a start models are still being looked at.
+    if (outcome.answer.status == 503 && !cancelled) return put_back(seq, kWait);
     ApiError error;
     error.message = "the request was refused";
     store::JobEnd refused = unrun(job, store::Outcome::Refused, error);
@@ -247,12 +251,14 @@ void Jobs::attempt_over(std::int64_t seq, JobRun::Outcome outcome) {
   over.unix_ms = options_.unix_ms();
   over.usage = std::move(*outcome.usage);
   over.usage.accepted_unix_ms = job.created_unix_ms;
-  over.result = result_of(std::move(outcome.answer));
+  over.result = result_of(std::move(outcome.answer), outcome.files.size());
+  over.files = std::move(outcome.files);
   end(seq, std::move(over), When::AtFlush);
 }
 
 // Its queue place is lost to nobody: it goes back to where it was.
 void Jobs::put_back(std::int64_t seq, Duration wait) {
+  pay(seq);
   const std::scoped_lock lock(mutex_);
   Live& live = live_.at(seq);
   live.run.reset();
@@ -359,8 +365,9 @@ void Jobs::over(std::int64_t seq, const store::JobEnd& end) {
     } else if (!live.run || !live.run->streams_to(follower.answer.get())) {
       HttpResponse response;
       response.status = end.result->status;
-      response.content_type = end.result->media_type;
+      response.content_type = split_type(end.result->media_type).type;
       response.body = events_after(end.result->bytes, follower.after);
+      if (auto whole = with_files(response.body, end.files)) response.body = std::move(*whole);
       follower.answer->respond(std::move(response));
     }
   }

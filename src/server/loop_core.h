@@ -69,10 +69,10 @@ class LoopCore final : public Service {
   struct ModelsCommand { std::vector<ModelEntry> models; };
   struct QueueCommand { std::function<void(std::vector<QueueEntry>)> done; };
   struct MemoryCommand { std::function<void(MemoryStatus)> done; };
-  struct StopCommand {};
+  struct StopCommand {}; struct SketchTextCommand { JobId sketch; SketchTexts got; };
   // clang-format on
   using Command = std::variant<SubmitCommand, CancelCommand, QueueCommand, MemoryCommand,
-                               ProbedCommand, ModelsCommand, StopCommand>;
+                               ProbedCommand, ModelsCommand, StopCommand, SketchTextCommand>;
 
   // A worker that keeps dying right after its start is started again ever more slowly.
   struct Restart {
@@ -170,9 +170,12 @@ class LoopCore final : public Service {
   bool text_waits(Request& request, JobId job);
   void on_embedding(Request& request, std::uint32_t index, const engine::ItemResult& item);
 
-  // loop_sketch.cc: sketches, whose work is passes.
+  // loop_sketch.cc: sketches, whose work is passes; loop_sketch_text.cc: what they ask and embed.
   class SketchLink;
   bool find_sketch_models(Request& request);
+  void submit_for(Request& sketch, Generation generation, std::vector<std::uint32_t> units);
+  void on(SketchTextCommand command);
+  void publish_text_models();  // The snapshot's mutex is held.
   void start_sketch(Request& request);
   void schedule_work(Request& request, SketchWork work);
   void open_work(Request& request, const sched::OpenSequence& action);
@@ -260,7 +263,7 @@ class LoopCore final : public Service {
   std::atomic<std::uint64_t> next_id_;
   mutable std::mutex snapshot_mutex_;
   std::vector<ModelStatus> models_snapshot_;
-  CatalogueNow catalogue_snapshot_;
+  CatalogueNow catalogue_snapshot_{.catalogue = {}, .complete = false};
   ServiceStatus status_snapshot_;
   std::unordered_set<JobId> known_;  // Requests taken on and not ended.
 

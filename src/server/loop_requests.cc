@@ -395,6 +395,7 @@ void LoopCore::end_request(JobId id, store::Outcome outcome, std::optional<Error
   std::vector<JobId> jobs;
   if (request.sketch) {
     end_jobs(request);
+    for (const JobId text : request.sketch->texts) cancel(text);
     request.sketch->run->end();
     std::erase_if(handle_owner_, [id](const auto& entry) { return entry.second == id; });
     jobs = std::move(request.sketch->all_jobs);

@@ -8,8 +8,10 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "server/job_link.h"
 #include "server/loop_core.h"
 #include "server/sketch_catalogue.h"
+#include "server/sketch_text.h"
 
 namespace lares::server {
 namespace {
@@ -18,7 +20,16 @@ constexpr DeviceId kDevice{0};
 constexpr std::uint32_t kDeathsMax = 3;
 constexpr Duration kPreviewEvery = std::chrono::milliseconds(250);
 constexpr Bytes kHeldGuess{64 << 10};  // Until the worker has said.
+constexpr Duration kNoteEvery = std::chrono::seconds(1);
 constexpr std::size_t kCostsMost = 256;
+
+// Of a job: that its attempt brings something, and what it has taken.
+void note(Request& request, Instant now) {
+  SketchState& state = *request.sketch;
+  if (!request.generation.job || (state.noted_at && now < *state.noted_at + kNoteEvery)) return;
+  state.noted_at = now;
+  request.generation.job->on_progress({.device = request.device, .advanced = true});
+}
 
 }  // namespace
 
@@ -34,14 +45,19 @@ class LoopCore::SketchLink final : public SketchHost {
   }
 
   std::uint64_t new_seed() override {
-    // As clients can write it.
+    // As clients can write it. A job's picture is the same in each of its attempts.
+    if (const auto& job = loop_.requests_.at(request_).generation.job)
+      return mix64(hash_combine(hash_text(job->id()), ++seeds_)) >> 33U;
     return (loop_.seed_state_ = mix64(loop_.seed_state_ + request_.value)) >> 33U;
   }
 
   void begin(SketchWork work) override {
     Request& request = loop_.requests_.at(request_);
     if (work.passes > 0) return loop_.schedule_work(request, std::move(work));
-    loop_.to_device(worker::Prepare{{model_of(work.model), work.handle, std::move(work.work)}});
+    const ModelId model = model_of(work.model);
+    worker::Prepare prepare{{model, work.handle, std::move(work.work)}};
+    if (loop_.models_[model.value].at == ModelState::At::Ready) return loop_.to_device(prepare);
+    request.sketch->deferred.push_back(std::move(prepare));
   }
 
   void finished(std::uint32_t unit) override {
@@ -59,7 +75,23 @@ class LoopCore::SketchLink final : public SketchHost {
     loop_.to_device(worker::Deliver{{model_of(model), handle, engine::Deliverable::Pixels}});
   }
 
+  void ask(SketchAsk ask) override {
+    Generation generation = generation_for(ask);
+    loop_.submit_for(loop_.requests_.at(request_), std::move(generation), {ask.unit});
+  }
+
+  void embed(SketchEmbed embed) override {
+    Generation generation = generation_for(embed);
+    loop_.submit_for(loop_.requests_.at(request_), std::move(generation), std::move(embed.units));
+  }
+
+  void fetch_latent(const std::string& model, engine::Handle handle) override {
+    loop_.to_device(worker::Deliver{{model_of(model), handle, engine::Deliverable::Latent}});
+  }
+
   void forget(const std::string& model, engine::Handle handle) override {
+    std::erase_if(sketch().deferred,
+                  [&](const worker::Prepare& p) { return p.prepare.handle == handle; });
     loop_.handle_owner_.erase(handle);
     loop_.to_device(worker::Discard{model_of(model), handle});
   }
@@ -86,6 +118,8 @@ class LoopCore::SketchLink final : public SketchHost {
     loop_.tell(loop_.requests_.at(request_), std::move(output));
   }
 
+  void put(SketchKeep keep) override { loop_.tell(loop_.requests_.at(request_), std::move(keep)); }
+
  private:
   SketchState& sketch() { return *loop_.requests_.at(request_).sketch; }
 
@@ -93,6 +127,7 @@ class LoopCore::SketchLink final : public SketchHost {
 
   LoopCore& loop_;
   const JobId request_;
+  std::uint64_t seeds_ = 0;  // Made up for a job.
 };
 
 // Every model of the plan, that it can be used. False if the request waits or has ended.
@@ -101,6 +136,11 @@ bool LoopCore::find_sketch_models(Request& request) {
   for (const sketch::Node& node : std::get<SketchPrompt>(request.generation.prompt).plan->nodes) {
     if (node.model.empty()) continue;
     const auto index = find_model(node.model);
+    // What is asked and embedded are requests of their own, which look for their models themselves.
+    if (node.op == "ask" || node.op == "embed") {
+      if (first && index) request.model = *index;
+      continue;
+    }
     if (!index) {
       fail_request(request.id,
                    Error{Code::NotFound, fmt::format("there is no model `{}` any more. Models: {}.",
@@ -132,13 +172,15 @@ void LoopCore::start_sketch(Request& request) {
   accept(request);
   request.sketch = std::make_unique<SketchState>();
   for (const sketch::Node& node : prompt.plan->nodes) {
-    if (!node.model.empty())
-      request.sketch->models[node.model] = ModelId{find_model(node.model).value_or(request.model)};
+    for (const std::string& name : {node.model, node.type.model}) {
+      if (!name.empty())
+        request.sketch->models[name] = ModelId{find_model(name).value_or(request.model)};
+    }
   }
   request.sketch->host = std::make_unique<SketchLink>(*this, request.id);
   request.sketch->run.emplace(prompt.plan, prompt.inputs,
                               fmt::format("{}", request.generation.member.id.value),
-                              *request.sketch->host);
+                              *request.sketch->host, prompt.latents);
   sketches_done_.push_back(request.id);  // Everything may be cached, or words alone.
   request.sketch->run->start();
 }
@@ -173,6 +215,11 @@ void LoopCore::open_work(Request& request, const sched::OpenSequence& action) {
   SketchJob& job = found->second;
   if (job.prepared) return;
   job.prepared = true;
+  std::vector<worker::Prepare>& deferred = request.sketch->deferred;
+  for (const worker::Prepare& prepare : deferred) {
+    if (prepare.prepare.model == action.model) to_device(prepare);
+  }
+  std::erase_if(deferred, [&](const auto& p) { return p.prepare.model == action.model; });
   to_device(worker::Prepare{{action.model, job.work.handle, std::move(job.work.work)}});
 }
 
@@ -211,6 +258,7 @@ void LoopCore::pass_done(const SentRun& sent, const engine::Ran& ran) {
     learn_pass(request, unit, sent, model);
     SketchRun& run = *request.sketch->run;
     run.on_pass(unit, passes);
+    note(request, now());
     tell(request, SketchProgress{run.passes_done(), run.passes()});
     if (choices_.contains(job)) ask_preview(request, unit);
     if (run.done()) sketches_done_.push_back(id);
@@ -279,12 +327,13 @@ void LoopCore::restart_sketches(std::optional<std::uint32_t> model) {
     if (!request.sketch || request.sketch->run->done()) continue;
     const auto& nodes = std::get<SketchPrompt>(request.generation.prompt).plan->nodes;
     const bool uses = !model || std::ranges::any_of(nodes, [&](const sketch::Node& node) {
-      return node.model == models_[*model].entry.name;
+      return node.model == models_[*model].entry.name && node.op != "ask" && node.op != "embed";
     });
     if (!uses) continue;
     end_jobs(request);
     std::erase_if(handle_owner_, [&](const auto& entry) { return entry.second == id; });
     request.sketch->held.clear();
+    request.sketch->deferred.clear();
     request.sketch->preview_asked = false;
     if (request.sketch->deaths < kDeathsMax) request.sketch->run->restart();
     sketches_done_.push_back(id);
@@ -337,6 +386,15 @@ void LoopCore::handle(const worker::PrepareFailed& message) {
 
 void LoopCore::handle(worker::DeliverDone message) {
   engine::Delivered& delivered = message.delivered;
+  if (delivered.what == engine::Deliverable::Latent) {
+    // It may be the cache's, and wanted by several: each takes what it waits for.
+    for (auto& [id, request] : requests_) {
+      if (!request.sketch) continue;
+      request.sketch->run->on_latent(delivered.handle, delivered.latent);
+      sketches_done_.push_back(id);
+    }
+    return;
+  }
   Request* request = owner_of(delivered.handle);
   if (request == nullptr) return;
   if (delivered.what == engine::Deliverable::Preview) {
@@ -349,6 +407,17 @@ void LoopCore::handle(worker::DeliverDone message) {
 
 void LoopCore::handle(const worker::DeliverFailed& message) {
   Request* request = owner_of(message.handle);
+  if (request == nullptr && message.what == engine::Deliverable::Latent) {
+    // The cache's: whoever keeps something may wait for it, and must not wait for ever.
+    std::vector<JobId> waiting;
+    for (const auto& [id, other] : requests_) {
+      if (!other.sketch || other.sketch->run->done()) continue;
+      const auto& nodes = std::get<SketchPrompt>(other.generation.prompt).plan->nodes;
+      if (std::ranges::any_of(nodes, [](const auto& node) { return node.op == "keep"; }))
+        waiting.push_back(id);
+    }
+    for (const JobId id : waiting) fail_request(id, message.error, "engine_refused");
+  }
   if (request == nullptr) return;
   // A preview that cannot be had is not worth the picture; nor is it asked for again.
   if (message.what != engine::Deliverable::Preview)
@@ -366,6 +435,7 @@ void LoopCore::publish_catalogue() {
     catalogue.models.push_back(
         sketch_model(model.entry.name, model.info, model.at == ModelState::At::Ready));
   }
+  publish_text_models();
   catalogue.costs = picture_costs_;
   for (std::string& key : pictures_.keys()) {
     // A list's elements are kept one by one; its first stands for it.

@@ -11,10 +11,12 @@
 #include "server/embeddings.h"
 #include "server/errors.h"
 #include "server/job_routes.h"
+#include "server/latent_routes.h"
 #include "server/member_jobs.h"
 #include "server/ollama_routes.h"
 #include "server/openai_request.h"
 #include "server/openai_sink.h"
+#include "server/route_parts.h"
 #include "server/sketch_routes.h"
 #include "server/status_text.h"
 #include "server/usage_reader.h"
@@ -46,6 +48,8 @@ class Routes {
  private:
   void dispatch(const Route& route, const std::shared_ptr<Answer>& answer, std::string_view id);
   void no_route(Answer& answer, const std::string& allowed) const;
+  std::shared_ptr<Answer> limited_answer(const std::shared_ptr<Exchange>& exchange,
+                                         const Route& route, const CallerRef& caller);
 
   void chat(const std::shared_ptr<Answer>& answer, std::string_view id);
   void completion(const std::shared_ptr<Answer>& answer, std::string_view id);
@@ -70,10 +74,12 @@ class Routes {
   void sketch(const std::shared_ptr<Answer>& answer, std::string_view id);
   void sketch_of(const std::shared_ptr<Answer>& answer, std::string_view id);
   void images(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void latents(const std::shared_ptr<Answer>& answer, std::string_view id);
+  void webhooks(const std::shared_ptr<Answer>& answer, std::string_view id);
   void a1111(const std::shared_ptr<Answer>& answer, std::string_view id);
 
   friend std::vector<RouteInfo> lares::server::route_list();
-  static const std::array<Route, 53> kRoutes;
+  static const std::array<Route, 59> kRoutes;
 
   Service& service_;
   Metrics& metrics_;
@@ -84,12 +90,11 @@ class Routes {
   std::shared_ptr<MemberJobs> jobs_;
   OllamaRoutes ollama_;
   std::optional<JobRoutes> job_routes_;
+  std::optional<LatentRoutes> latent_routes_;
   SketchRoutes sketches_;
 };
 
-constexpr std::string_view kId = "{id}";
-
-const std::array<Route, 53> Routes::kRoutes = {{
+const std::array<Route, 59> Routes::kRoutes = {{
     {"GET", "/", &Routes::web, Need::Nothing},
     {"GET", "/web/{id}", &Routes::web, Need::Nothing},
     {"GET", "/v1/me", &Routes::web},
@@ -114,6 +119,12 @@ const std::array<Route, 53> Routes::kRoutes = {{
     {"GET", "/v1/sketches/{id}", &Routes::sketch_of},
     {"DELETE", "/v1/sketches/{id}", &Routes::sketch_of},
     {"POST", "/v1/images/generations", &Routes::images},
+    {"POST", "/v1/images/edits", &Routes::images},
+    {"GET", "/v1/webhooks", &Routes::webhooks},
+    {"GET", "/v1/latents", &Routes::latents},
+    {"GET", "/v1/latents/{id}", &Routes::latents},
+    {"POST", "/v1/latents/{id}", &Routes::latents},
+    {"DELETE", "/v1/latents/{id}", &Routes::latents},
     {"POST", "/sdapi/v1/txt2img", &Routes::a1111},
     {"POST", "/sdapi/v1/img2img", &Routes::a1111},
     {"GET", "/sdapi/v1/progress", &Routes::a1111},
@@ -145,34 +156,6 @@ const std::array<Route, 53> Routes::kRoutes = {{
     {"PUT", "/api/blobs/{id}", &Routes::ollama},
 }};
 
-// What stands for {id} in `path` ("" if the template has none); nothing if it does not fit. Names
-// of models may hold slashes.
-std::optional<std::string_view> match(std::string_view path_template, std::string_view path) {
-  if (!path_template.ends_with(kId)) {
-    if (path == path_template) return "";
-    return std::nullopt;
-  }
-  const std::string_view fixed = path_template.substr(0, path_template.size() - kId.size());
-  if (!path.starts_with(fixed) || path.size() == fixed.size()) return std::nullopt;
-  return path.substr(fixed.size());
-}
-
-ApiError not_found(std::string message, std::string error_code) {
-  ApiError error;
-  error.code = Code::NotFound;
-  error.message = std::move(message);
-  error.error_code = std::move(error_code);
-  return error;
-}
-
-std::optional<store::UsageBy> usage_by(std::string_view name) {
-  if (name == "member") return store::UsageBy::Member;
-  if (name == "class") return store::UsageBy::Class;
-  if (name == "model") return store::UsageBy::Model;
-  if (name == "day") return store::UsageBy::Day;
-  return std::nullopt;
-}
-
 Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
     : service_(service),
       metrics_(metrics),
@@ -181,13 +164,23 @@ Routes::Routes(Service& service, Metrics& metrics, RouteOptions options)
       web_(options_.web, options_.access, options_.now, options_.unix_seconds),
       jobs_(std::make_shared<MemberJobs>(service)),
       ollama_(service, jobs_, {options_.now, options_.unix_seconds, options_.defaults}),
-      sketches_(service, jobs_, {.now = options_.now, .unix_seconds = options_.unix_seconds}) {
+      sketches_(service, jobs_,
+                {.now = options_.now,
+                 .unix_seconds = options_.unix_seconds,
+                 .latents = options_.latents}) {
   LARES_ASSERT(options_.now && options_.unix_seconds, "routes need clocks");
   LARES_ASSERT(options_.access, "routes need to know who asks");
   options_.access->on_revoked([jobs = std::weak_ptr(jobs_)] {
     if (const auto alive = jobs.lock()) alive->end_revoked();
   });
-  if (options_.jobs != nullptr) job_routes_.emplace(*options_.jobs, service_, options_.defaults);
+  if (options_.jobs != nullptr)
+    job_routes_.emplace(*options_.jobs, service_, options_.defaults,
+                        JobRoutes::Others{options_.latents, options_.webhooks});
+  if (options_.latents != nullptr) {
+    latent_routes_.emplace(*options_.latents, [access = options_.access](std::string_view name) {
+      return access->member_named(name);
+    });
+  }
   if (options_.usage) usage_reader_.emplace(options_.usage, options_.usage_queue_max);
 }
 
@@ -216,6 +209,8 @@ void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
                                        options_.now());
   if (!caller) return answer->fail(caller.error());
   if (chosen == nullptr) return no_route(*answer, allowed);
+  if (options_.time_limit != nullptr && job_routes_ && waits_for_answer(request, chosen->path))
+    return dispatch(*chosen, limited_answer(exchange, *chosen, *caller), chosen_id);
   answer->set_caller(std::move(*caller));
   dispatch(*chosen, answer, chosen_id);
 }
@@ -223,16 +218,25 @@ void Routes::handle(const std::shared_ptr<Exchange>& exchange) {
 void Routes::dispatch(const Route& route, const std::shared_ptr<Answer>& answer,
                       std::string_view id) {
   if (job_routes_ && route.method == "POST" && makes_work(route.path)) {
-    if (options_.jobs->closing()) {
-      ApiError error;
-      error.code = Code::Unavailable;
-      error.error_code = "server_stopping";
-      error.message = "the server is stopping";
-      return answer->fail(error);
-    }
+    if (options_.jobs->closing()) return answer->fail(server_stopping());
     if (JobRoutes::wants_job(answer->request())) return job_routes_->wrap(answer);
   }
   (this->*route.run)(answer, id);
+}
+
+// Whoever waits for an answer that is long in coming gets a job in its place.
+std::shared_ptr<Answer> Routes::limited_answer(const std::shared_ptr<Exchange>& exchange,
+                                               const Route& route, const CallerRef& caller) {
+  const auto make = [this, path = route.path, caller](const std::shared_ptr<Exchange>& inner) {
+    const auto answer = std::make_shared<Answer>(inner, http_metrics_, options_.now);
+    if (inner->request().path.starts_with("/api/")) answer->set_error_form(ErrorForm::Ollama);
+    answer->set_route(path);
+    answer->set_caller(caller);
+    return answer;
+  };
+  return make(options_.time_limit->watch(
+      exchange, options_.now(),
+      [this, make](const std::shared_ptr<Exchange>& late) { job_routes_->take_over(make(late)); }));
 }
 
 void Routes::run(const std::shared_ptr<Exchange>& exchange, CallerRef caller) {
@@ -446,7 +450,21 @@ void Routes::sketch_of(const std::shared_ptr<Answer>& answer, std::string_view i
 }
 
 void Routes::images(const std::shared_ptr<Answer>& answer, std::string_view) {
-  sketches_.openai(answer);
+  answer->request().path.ends_with("/edits") ? sketches_.edits(answer) : sketches_.openai(answer);
+}
+
+// What one's receivers verify signatures with.
+void Routes::webhooks(const std::shared_ptr<Answer>& answer, std::string_view) {
+  if (options_.webhooks == nullptr)
+    return answer->fail(not_found("this server sends no webhooks", "webhooks_off"));
+  const std::string secret = options_.webhooks->secret_of(answer->caller()->member.share.id);
+  answer->respond(json_response(R"({"object":"webhooks","secret":")" + secret + "\"}"));
+}
+
+void Routes::latents(const std::shared_ptr<Answer>& answer, std::string_view id) {
+  if (!latent_routes_)
+    return answer->fail(not_found("this server keeps no latents", "latent_not_found"));
+  latent_routes_->handle(answer, id);
 }
 
 void Routes::a1111(const std::shared_ptr<Answer>& answer, std::string_view) {

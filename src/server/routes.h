@@ -15,11 +15,14 @@
 #include "server/access.h"
 #include "server/http.h"
 #include "server/jobs.h"
+#include "server/latents.h"
 #include "server/metrics.h"
 #include "server/openai_request.h"
 #include "server/service.h"
+#include "server/time_limit.h"
 #include "server/usage_reader.h"
 #include "server/web_routes.h"
+#include "server/webhooks.h"
 #include "store/usage.h"
 
 namespace lares::server {
@@ -43,6 +46,12 @@ struct RouteOptions {
   Jobs* jobs = nullptr;
   // What the dashboard shows beside the rest.
   WebOptions web;
+  // Latents that members keep, in the same journal; must outlive the handler. Null: none are kept.
+  Latents* latents = nullptr;
+  // Who can be told of jobs' ends; must outlive the handler. Null: nobody.
+  const Webhooks* webhooks = nullptr;
+  // Of calls that wait for their answer; with `jobs`, and must outlive the handler. Null: none.
+  TimeLimit* time_limit = nullptr;
   // Questions to the ledger that may wait; the next is answered 429.
   std::uint32_t usage_queue_max = 32;
 };

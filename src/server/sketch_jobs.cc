@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "server/errors.h"
 #include "server/png.h"
+#include "store/key.h"
 
 namespace lares::server {
 namespace {
@@ -53,15 +54,33 @@ std::optional<JobId> job_of_sketch(std::string_view id) {
   return job;
 }
 
-std::string status_json(const SketchStatus& status) {
-  const std::string id = sketch_id(status.id);
+std::string_view media_type(std::string_view medium) {
+  if (medium == "png") return "image/png";
+  if (medium == "json") return "application/json";
+  return medium == "npy" ? "application/x-npy" : "text/plain; charset=utf-8";
+}
+
+std::string file_path(const SketchStatus& status, std::uint32_t index,
+                      std::string_view journal_id) {
+  if (!journal_id.empty()) return fmt::format("/v1/jobs/{}/result/{}", journal_id, index);
+  return fmt::format("/v1/sketches/{}/results/{}", sketch_id(status.id), index);
+}
+
+std::string status_json(const SketchStatus& status, std::string_view journal_id) {
+  const std::string id = journal_id.empty() ? sketch_id(status.id) : std::string(journal_id);
   std::string files;
   for (const SketchFile& file : status.files) {
     files += fmt::format(
         "{}{{\"index\":{},\"medium\":\"{}\",\"bytes\":{},\"width\":{},\"height\":{},"
-        "\"url\":\"/v1/sketches/{}/results/{}\"}}",
+        "\"url\":\"{}\"}}",
         files.empty() ? "" : ",", file.index, file.medium, file.bytes.size(), file.size.width,
-        file.size.height, id, file.index);
+        file.size.height, file_path(status, file.index, journal_id));
+  }
+  std::string kept;
+  for (const SketchHandle& handle : status.kept) {
+    kept += fmt::format("{}{{\"name\":{},\"handle\":\"lat:{}\",\"expires\":{}}}",
+                        kept.empty() ? "" : ",", json_quoted(handle.name), handle.id,
+                        handle.expires_unix_ms / 1000);
   }
   std::string error = "null";
   if (status.ended && status.ended->error) {
@@ -70,9 +89,9 @@ std::string status_json(const SketchStatus& status) {
   }
   return fmt::format(
       "{{\"id\":\"{}\",\"object\":\"sketch\",\"status\":\"{}\",\"created\":{},\"step\":{},"
-      "\"total\":{},\"outputs\":[{}],\"error\":{},\"record\":{}}}",
+      "\"total\":{},\"outputs\":[{}],\"kept\":[{}],\"error\":{},\"record\":{}}}",
       id, name_of(status.at), status.created, status.progress.done, status.progress.total, files,
-      error, record_json(status));
+      kept, error, record_json(status));
 }
 
 SketchJobs::SketchJobs(Options options)
@@ -109,8 +128,10 @@ void SketchJobs::run() {
   }
 }
 
-std::shared_ptr<SketchJobs::Sink> SketchJobs::begin(MemberId member, SketchListener listener) {
+std::shared_ptr<SketchJobs::Sink> SketchJobs::begin(MemberId member, std::string journal,
+                                                    SketchListener listener) {
   const auto entry = std::make_shared<Entry>();
+  entry->journal = std::move(journal);
   entry->status.member = member;
   entry->status.created = options_.unix_seconds();
   if (listener) entry->listeners.push_back(std::move(listener));
@@ -168,18 +189,72 @@ void SketchJobs::take(const std::shared_ptr<Entry>& entry, GenerationEvent event
     tell(*entry, "output");
   } else if (const auto* done = std::get_if<SketchDone>(&event)) {
     status.done = *done;
+  } else if (const auto* kept = std::get_if<SketchKeep>(&event)) {
+    keep(entry, *kept);
   } else if (auto* ended = std::get_if<Ended>(&event)) {
-    const bool cancelled = ended->error && ended->error_code == "cancelled";
-    status.at = cancelled      ? SketchStatus::At::Cancelled
-                : ended->error ? SketchStatus::At::Failed
-                               : SketchStatus::At::Done;
-    status.ended = std::move(*ended);
-    status.preview.clear();
-    entry->ended_at = options_.now();
-    tell(*entry, "end");
-    entry->listeners.clear();
-    tidy_up();
+    if (entry->keeping == 0) return end(entry, std::move(*ended));
+    entry->ends = std::move(*ended);
   }
+}
+
+void SketchJobs::keep(const std::shared_ptr<Entry>& entry, const SketchKeep& keep) {
+  store::LatentRecord record = latent_record(keep);
+  // The next attempt of a job puts its latents into the same places.
+  const auto name = entry->journal.empty()
+                        ? store::random_id("")
+                        : Result<std::string>(fmt::format("{}/{}", entry->journal, keep.index));
+  if (!name || options_.latents == nullptr) {
+    entry->not_kept =
+        name ? Error{Code::Unavailable, "this server has no journal to keep latents in"}
+             : name.error();
+    return;
+  }
+  record.id = store::digest(*name).substr(0, 20);
+  record.member_id = entry->status.member;
+  const std::int64_t now = static_cast<std::int64_t>(options_.unix_seconds()) * 1000;
+  record.created_unix_ms = now;
+  record.expires_unix_ms = now + keep.time.count() / 1'000'000;
+  SketchHandle handle{.index = keep.index,
+                      .name = keep.name,
+                      .id = record.id,
+                      .expires_unix_ms = record.expires_unix_ms};
+  ++entry->keeping;
+  options_.latents->keep(
+      std::move(record), latent_bytes(keep.latent.values),
+      [this, entry, handle](const Result<>& written) {
+        post([this, entry, handle, written] { was_kept(entry, handle, written); });
+      });
+}
+
+void SketchJobs::was_kept(const std::shared_ptr<Entry>& entry, SketchHandle handle,
+                          const Result<>& written) {
+  std::vector<SketchHandle>& kept = entry->status.kept;
+  if (written) {
+    const auto place = std::ranges::upper_bound(kept, handle.index, {}, &SketchHandle::index);
+    kept.insert(place, std::move(handle));
+  } else {
+    entry->not_kept = written.error();
+  }
+  if (--entry->keeping == 0 && entry->ends) end(entry, *std::exchange(entry->ends, std::nullopt));
+}
+
+void SketchJobs::end(const std::shared_ptr<Entry>& entry, Ended ended) {
+  SketchStatus& status = entry->status;
+  if (entry->not_kept && !ended.error) {
+    ended.error =
+        Error{entry->not_kept->code, "a latent could not be kept: " + entry->not_kept->message};
+    ended.error_code = "not_kept";
+  }
+  const bool cancelled = ended.error && ended.error_code == "cancelled";
+  status.at = cancelled     ? SketchStatus::At::Cancelled
+              : ended.error ? SketchStatus::At::Failed
+                            : SketchStatus::At::Done;
+  status.ended = std::move(ended);
+  status.preview.clear();
+  entry->ended_at = options_.now();
+  tell(*entry, "end");
+  entry->listeners.clear();
+  tidy_up();
 }
 
 // Ended ones go when their time is over, or the oldest first for the limits.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "server/generation.h"
+#include "server/latents.h"
 
 namespace lares::server {
 
@@ -28,6 +29,13 @@ struct SketchFile {
   engine::PictureSize size{};  // Of a picture.
 };
 
+// What of a sketch can be used again as `lat:ID`.
+struct SketchHandle {
+  std::uint32_t index = 0;
+  std::string name{}, id{};
+  std::int64_t expires_unix_ms = 0;
+};
+
 struct SketchStatus {
   enum class At : std::uint8_t { Waiting, Running, Done, Failed, Cancelled };
   JobId id;
@@ -36,13 +44,18 @@ struct SketchStatus {
   std::uint64_t created = 0;  // Unix seconds.
   SketchProgress progress{};
   std::vector<SketchFile> files{};  // By index.
-  std::string preview{};            // The newest, as PNG.
+  std::vector<SketchHandle> kept{};
+  std::string preview{};  // The newest, as PNG.
   std::optional<SketchDone> done{};
   Duration packing{};            // Writing the files' formats.
   std::optional<Ended> ended{};  // With the reason, if it did not end well.
 };
-// {"id":"sketch-12","object":"sketch","status":"done",...}
-std::string status_json(const SketchStatus& status);
+// {"id":"sketch-12","object":"sketch","status":"done",...}; of a job of the journal, under its id.
+std::string status_json(const SketchStatus& status, std::string_view journal_id = "");
+// Where a file of it can be fetched.
+std::string file_path(const SketchStatus& status, std::uint32_t index, std::string_view journal_id);
+// "image/png"
+std::string_view media_type(std::string_view medium);
 std::string sketch_id(JobId job);
 std::optional<JobId> job_of_sketch(std::string_view id);
 
@@ -57,6 +70,7 @@ class SketchJobs {
     Duration keep = std::chrono::hours(1);  // After the end.
     std::function<Instant()> now;
     std::function<std::uint64_t()> unix_seconds;
+    Latents* latents = nullptr;  // Must outlive it; without, nothing is kept.
   };
   explicit SketchJobs(Options options);
   ~SketchJobs();
@@ -64,8 +78,9 @@ class SketchJobs {
   SketchJobs& operator=(const SketchJobs&) = delete;
 
   class Sink;
-  // For one sketch; `listener` hears of it from the first event on, on the thread here.
-  std::shared_ptr<Sink> begin(MemberId member, SketchListener listener);
+  // For one sketch; `listener` hears of it from the first event on, on the thread here. `journal`:
+  // the job of the journal, if it is an attempt of one.
+  std::shared_ptr<Sink> begin(MemberId member, std::string journal, SketchListener listener);
 
   // Hands over the status, on the thread here: nothing if there is none of that member.
   void ask(JobId job, std::optional<MemberId> member,
@@ -83,10 +98,18 @@ class SketchJobs {
     SketchStatus status;
     std::vector<SketchListener> listeners;
     Instant ended_at{};
+    std::string journal{};
+    // Latents on their way to the disk. The end waits for them; what failed is its error.
+    std::uint32_t keeping = 0;
+    std::optional<Ended> ends{};
+    std::optional<Error> not_kept{};
   };
   void post(std::function<void()> task);
   void run();
   void take(const std::shared_ptr<Entry>& entry, GenerationEvent event);
+  void keep(const std::shared_ptr<Entry>& entry, const SketchKeep& keep);
+  void was_kept(const std::shared_ptr<Entry>& entry, SketchHandle handle, const Result<>& written);
+  void end(const std::shared_ptr<Entry>& entry, Ended ended);
   static void tell(Entry& entry, std::string_view event);
   void tidy_up();
 

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "server/openai_request.h"
 #include "server/png.h"
+#include "server/sketch_support.h"
 #include "sketch/json_form.h"
 #include "sketch/parser.h"
 #include "sketch/planner.h"
@@ -262,13 +263,12 @@ Asked read_sketch_request(std::string_view text) {
   return out;
 }
 
-Asked read_openai_image(std::string_view text, std::uint64_t seed) {
-  auto parsed = json::parse(text);
-  if (!parsed) return refused(unreadable_body(std::move(parsed.error())));
-  Problem problem;
-  const Fields body(*parsed, "", problem);
-  SketchAsked out;
-  PictureAsk ask{.model = text_or(body, "model"), .prompt = text_or(body, "prompt")};
+namespace {
+
+// What OpenAI's two calls have in common.
+void read_openai(const Fields& body, std::uint64_t seed, PictureAsk& ask, SketchAsked& out) {
+  ask.model = text_or(body, "model");
+  ask.prompt = text_or(body, "prompt");
   if (ask.model == "default") ask.model.clear();
   if (ask.prompt.empty()) body.note("prompt", "is required: what the picture shows");
   ask.negative = text_or(body, "negative_prompt");
@@ -283,11 +283,45 @@ Asked read_openai_image(std::string_view text, std::uint64_t seed) {
     body.note("response_format", "must be \"b64_json\" or \"url\"");
   if (text_or(body, "output_format", "png") != "png")
     body.note("output_format", "must be \"png\"; others are not written yet");
-  if (body.boolean("stream").value_or(false))
-    body.note("stream", "must be false; POST /v1/sketches has events and previews");
+  out.stream = body.boolean("stream").value_or(false);
+  const auto partial = body.integer("partial_images", 0, 3);
+  if (out.stream) out.partial_images = static_cast<std::uint32_t>(partial.value_or(0));
+  out.previews = out.partial_images > 0;
+}
+
+Asked read_openai(std::string_view text, std::uint64_t seed, bool edits) {
+  auto parsed = json::parse(text);
+  if (!parsed) return refused(unreadable_body(std::move(parsed.error())));
+  Problem problem;
+  const Fields body(*parsed, "", problem);
+  SketchAsked out;
+  PictureAsk ask;
+  read_openai(body, seed, ask, out);
+  if (edits) {
+    ask.from_image = true;
+    ask.strength = body.number("strength", 0, 1).value_or(0.75);
+    const std::string* image = body.string("image");
+    SketchInput& photo = out.inputs.emplace_back();
+    photo.name = "photo";
+    if (image == nullptr) {
+      body.note("image", "is required: a PNG, as a file of a form or in base64");
+    } else {
+      read_picture(body, "image", *image, photo);
+    }
+  }
   if (problem) return refused(std::move(problem));
   out.sketch = sketch_of(ask);
   return out;
+}
+
+}  // namespace
+
+Asked read_openai_image(std::string_view text, std::uint64_t seed) {
+  return read_openai(text, seed, false);
+}
+
+Asked read_openai_edit(std::string_view text, std::uint64_t seed) {
+  return read_openai(text, seed, true);
 }
 
 Asked read_a1111(std::string_view text, bool from_image, std::uint64_t seed) {
@@ -341,6 +375,13 @@ Asked read_a1111(std::string_view text, bool from_image, std::uint64_t seed) {
   return out;
 }
 
+Asked read_picture_request(std::string_view path, std::string_view body, std::uint64_t seed) {
+  if (path == "/v1/sketches") return read_sketch_request(body);
+  if (path == "/v1/images/generations") return read_openai_image(body, seed);
+  if (path == "/v1/images/edits") return read_openai_edit(body, seed);
+  return read_a1111(body, path.ends_with("/img2img"), seed);
+}
+
 tl::expected<sketch::Plan, SketchRefusal> plan_sketch(const SketchAsked& asked, CatalogueNow now,
                                                       MemberId member) {
   sketch::Catalogue& catalogue = now.catalogue;
@@ -378,7 +419,9 @@ tl::expected<sketch::Plan, SketchRefusal> plan_sketch(const SketchAsked& asked, 
                     given == asked.inputs.end() ? "is not given" : "is given otherwise");
     return refused(std::move(error));
   }
-  if (auto why = cannot_run(planned.plan)) {
+  auto why = cannot_run(planned.plan);
+  if (!why) why = too_many_chunks(planned.plan, asked.inputs);
+  if (why) {
     ApiError error;
     error.code = Code::Unsupported;
     error.param = "sketch";

@@ -37,6 +37,8 @@ struct SketchAsked {
   std::string response_format = "b64_json";
   std::vector<std::uint64_t> seeds{};
   std::string parameters{};  // A1111's: what was asked, as JSON.
+  bool stream = false;       // OpenAI's, with so many pictures of what is becoming.
+  std::uint32_t partial_images = 0;
 };
 using Asked = tl::expected<SketchAsked, SketchRefusal>;
 
@@ -45,7 +47,11 @@ using Asked = tl::expected<SketchAsked, SketchRefusal>;
 Asked read_sketch_request(std::string_view body);
 // `seed`: of a request that names none.
 Asked read_openai_image(std::string_view body, std::uint64_t seed);
+// Of /v1/images/edits, as JSON (image_form.h).
+Asked read_openai_edit(std::string_view body, std::uint64_t seed);
 Asked read_a1111(std::string_view body, bool from_image, std::uint64_t seed);
+// Of any path that makes pictures (work.h).
+Asked read_picture_request(std::string_view path, std::string_view body, std::uint64_t seed);
 
 // Plans it for that member. Errors: its problems, and what cannot be carried out.
 tl::expected<sketch::Plan, SketchRefusal> plan_sketch(const SketchAsked& asked, CatalogueNow now,

@@ -5,8 +5,13 @@
 #include <fmt/format.h>
 
 #include "core/base64.h"
+#include "core/hash.h"
 #include "core/text.h"
-#include "server/png.h"
+#include "server/image_form.h"
+#include "server/image_stream.h"
+#include "server/job_link.h"
+#include "server/job_results.h"
+#include "server/multipart.h"
 #include "server/work_headers.h"
 #include "sketch/plan.h"
 
@@ -43,15 +48,55 @@ std::string event_text(std::string_view event, const SketchStatus& status) {
   return fmt::format("event: {}\ndata: {}\n\n", event, status_json(status));
 }
 
+// The job of the journal that a request is an attempt of; "" if of none.
+std::string journal_id(const HttpRequest& request) {
+  const auto job = request.job.lock();
+  return job ? job->id() : std::string();
+}
+
+// A job's picture is the same in each of its attempts.
+std::uint64_t seed_for(const HttpRequest& request) {
+  if (const auto job = request.job.lock()) return mix64(hash_text(job->id())) >> 32U;
+  std::random_device random;
+  return random();
+}
+
+// The latents that a plan begins with, each once.
+std::vector<std::string> named_latents(const sketch::Plan& plan) {
+  std::vector<std::string> ids;
+  for (const sketch::Node& node : plan.nodes) {
+    if (node.op == "lat") ids.push_back(node.at_run.front().second);
+  }
+  return ids;
+}
+
+// What the journal keeps beside the answer of a job.
+void keep_files(const HttpRequest& request, const SketchStatus& status) {
+  const auto job = request.job.lock();
+  if (!job) return;
+  for (const SketchFile& file : status.files) {
+    job->on_file({.name = store::result_file_name(file.index),
+                  .media_type = std::string(media_type(file.medium)),
+                  .status = 0,
+                  .bytes = file.bytes});
+  }
+}
+
+// In base64; of a job, its place, where job_results.h puts it.
+std::string file_base64(const SketchFile& file, std::string_view job) {
+  return job.empty() ? base64_of(file.bytes) : file_mark(file.index);
+}
+
 HttpResponse openai_images(const SketchStatus& status, const SketchAsked& asked,
-                           std::string_view host) {
+                           const HttpRequest& request) {
+  const std::string job = journal_id(request);
   std::string data;
   for (const SketchFile& file : status.files) {
     if (!data.empty()) data += ',';
     data += asked.response_format == "url"
-                ? fmt::format("{{\"url\":\"http://{}/v1/sketches/{}/results/{}\"}}", host,
-                              sketch_id(status.id), file.index)
-                : fmt::format("{{\"b64_json\":\"{}\"}}", base64_of(file.bytes));
+                ? fmt::format("{{\"url\":\"http://{}{}\"}}", request.header("host"),
+                              file_path(status, file.index, job))
+                : fmt::format("{{\"b64_json\":\"{}\"}}", file_base64(file, job));
   }
   const engine::PictureSize size =
       status.files.empty() ? engine::PictureSize{} : status.files.front().size;
@@ -60,10 +105,11 @@ HttpResponse openai_images(const SketchStatus& status, const SketchAsked& asked,
                   status.created, data, size.width, size.height));
 }
 
-HttpResponse a1111_images(const SketchStatus& status, const SketchAsked& asked) {
+HttpResponse a1111_images(const SketchStatus& status, const SketchAsked& asked,
+                          std::string_view job) {
   std::string images, seeds;
   for (const SketchFile& file : status.files)
-    images += fmt::format("{}\"{}\"", images.empty() ? "" : ",", base64_of(file.bytes));
+    images += fmt::format("{}\"{}\"", images.empty() ? "" : ",", file_base64(file, job));
   for (const std::uint64_t seed : asked.seeds)
     seeds += fmt::format("{}{}", seeds.empty() ? "" : ",", seed);
   const std::string info =
@@ -78,57 +124,80 @@ SketchRoutes::SketchRoutes(Service& service, std::shared_ptr<MemberJobs> jobs,
                            SketchJobs::Options options)
     : service_(service),
       jobs_(std::move(jobs)),
+      latents_(options.latents),
       unix_seconds_(options.unix_seconds),
       sketches_(std::move(options)) {}
 
-std::uint64_t SketchRoutes::new_seed() {
-  std::random_device random;
-  return random();
-}
-
-std::optional<JobId> SketchRoutes::start(const std::shared_ptr<Answer>& answer, SketchAsked asked,
-                                         SketchListener listener) {
+void SketchRoutes::start(const std::shared_ptr<Answer>& answer, SketchAsked asked,
+                         SketchListener listener, Then then) {
   const MemberId member = answer->caller()->member.share.id;
-  auto plan = plan_sketch(asked, service_.catalogue(), member);
-  if (!plan) {
-    answer->respond(refusal_response(plan.error()));
-    return std::nullopt;
-  }
+  auto plan = plan_sketch(asked, catalogue_for(service_, latents_, member), member);
+  if (!plan) return answer->respond(refusal_response(plan.error()));
   Generation generation;
   auto cls = class_for(*answer->caller(), answer->request(), kImageClass);
-  if (!cls) {
-    answer->fail(cls.error());
-    return std::nullopt;
-  }
+  if (!cls) return answer->fail(cls.error());
   generation.cls = std::move(*cls);
-  if (auto read = read_work_headers(answer->request(), generation); !read) {
-    answer->fail(read.error());
-    return std::nullopt;
+  if (auto read = read_work_headers(answer->request(), generation); !read)
+    return answer->fail(read.error());
+  const std::vector<std::string> named = named_latents(*plan);
+  SketchPrompt prompt{std::make_shared<const sketch::Plan>(std::move(*plan)),
+                      std::move(asked.inputs), asked.previews};
+  if (named.empty()) {
+    generation.prompt = std::move(prompt);
+    return begin(answer, std::move(generation), std::move(listener), then);
   }
-  generation.prompt = SketchPrompt{std::make_shared<const sketch::Plan>(std::move(*plan)),
-                                   std::move(asked.inputs), asked.previews};
-  const auto sink = sketches_.begin(member, std::move(listener));
+  const auto waiting = std::make_shared<Generation>(std::move(generation));
+  waiting->prompt = std::move(prompt);
+  latents_->read(named, [this, answer, waiting, listener = std::move(listener),
+                         then = std::move(then)](Result<KeptLatents> read) {
+    if (!read) {
+      ApiError error;
+      error.code = read.error().code;
+      error.error_code = "latent_unreadable";
+      error.message = read.error().message;
+      return answer->fail(error);
+    }
+    std::get<SketchPrompt>(waiting->prompt).latents = std::move(*read);
+    begin(answer, std::move(*waiting), listener, then);
+  });
+}
+
+void SketchRoutes::begin(const std::shared_ptr<Answer>& answer, Generation generation,
+                         SketchListener listener, const Then& then) {
+  const auto sink = sketches_.begin(answer->caller()->member.share.id,
+                                    journal_id(answer->request()), std::move(listener));
   const JobId job = jobs_->submit(std::move(generation), sink, answer->caller());
   sink->set_job(job);
-  return job;
+  if (then) then(job);
 }
 
 void SketchRoutes::submit(const std::shared_ptr<Answer>& answer) {
   auto asked = read_sketch_request(answer->request().body);
   if (!asked) return answer->respond(refusal_response(asked.error()));
+  if (!answer->request().job.expired()) return submit_job(answer, std::move(*asked));
   if (prefers_wait(answer->request())) {
     start(answer, std::move(*asked), [answer](std::string_view event, const SketchStatus& status) {
       if (event == "end") answer->respond(json_response(status_json(status)));
     });
     return;
   }
-  if (const auto job = start(answer, std::move(*asked), nullptr)) {
-    sketches_.ask(*job, std::nullopt, [answer](const SketchStatus* status) {
+  start(answer, std::move(*asked), nullptr, [this, answer](JobId job) {
+    sketches_.ask(job, std::nullopt, [answer](const SketchStatus* status) {
       HttpResponse response = json_response(status_json(*status), 202);
       response.headers.emplace_back("Location", "/v1/sketches/" + sketch_id(status->id));
       answer->respond(std::move(response));
     });
-  }
+  });
+}
+
+// For the journal, which keeps the answer and the files.
+void SketchRoutes::submit_job(const std::shared_ptr<Answer>& answer, SketchAsked asked) {
+  start(answer, std::move(asked), [answer](std::string_view event, const SketchStatus& status) {
+    if (event != "end") return;
+    if (status.ended->error) return answer->fail(api_error(*status.ended));
+    keep_files(answer->request(), status);
+    answer->respond(json_response(status_json(status, journal_id(answer->request()))));
+  });
 }
 
 // An editor asks at each key, and most of what stands there meanwhile is faulty: it may have the
@@ -141,7 +210,8 @@ void SketchRoutes::check(const std::shared_ptr<Answer>& answer) {
   };
   auto asked = read_sketch_request(answer->request().body);
   if (!asked) return refuse(asked.error());
-  const auto plan = plan_sketch(*asked, service_.catalogue(), answer->caller()->member.share.id);
+  const MemberId member = answer->caller()->member.share.id;
+  const auto plan = plan_sketch(*asked, catalogue_for(service_, latents_, member), member);
   if (!plan) return refuse(plan.error());
   answer->respond(json_response(sketch::to_json(*plan)));
 }
@@ -170,7 +240,7 @@ void SketchRoutes::result(const std::shared_ptr<Answer>& answer, JobId job,
     for (const SketchFile& file : status->files) {
       if (!index || file.index != index->value) continue;
       HttpResponse response;
-      response.content_type = file.medium == "png" ? "image/png" : "text/plain; charset=utf-8";
+      response.content_type = media_type(file.medium);
       response.body = file.bytes;
       return answer->respond(std::move(response));
     }
@@ -214,29 +284,63 @@ void SketchRoutes::make(
   if (!asked) return answer->respond(refusal_response(asked.error()));
   const auto kept = std::make_shared<SketchAsked>(*asked);
   kept->inputs.clear();
-  const auto job = start(answer, std::move(*asked),
-                         [answer, kept, respond = std::move(respond)](std::string_view event,
-                                                                      const SketchStatus& status) {
-                           if (event != "end") return;
-                           if (status.ended->error) return answer->fail(api_error(*status.ended));
-                           answer->respond(respond(status, *kept));
-                         });
-  if (job) answer->on_disconnect([jobs = jobs_, job] { jobs->client_left(*job); });
+  start(
+      answer, std::move(*asked),
+      [answer, kept, respond = std::move(respond)](std::string_view event,
+                                                   const SketchStatus& status) {
+        if (event != "end") return;
+        if (status.ended->error) return answer->fail(api_error(*status.ended));
+        keep_files(answer->request(), status);
+        answer->respond(respond(status, *kept));
+      },
+      [jobs = jobs_, answer](JobId job) {
+        answer->on_disconnect([jobs, job] { jobs->client_left(job); });
+      });
 }
 
 void SketchRoutes::openai(const std::shared_ptr<Answer>& answer) {
-  const std::string host(answer->request().header("host"));
-  make(answer, read_openai_image(answer->request().body, new_seed()),
-       [host](const SketchStatus& status, const SketchAsked& asked) {
-         return openai_images(status, asked, host);
-       });
+  const HttpRequest& request = answer->request();
+  answer_openai(answer, read_openai_image(request.body, seed_for(request)), "image_generation");
+}
+
+void SketchRoutes::edits(const std::shared_ptr<Answer>& answer) {
+  const HttpRequest& request = answer->request();
+  std::string form;
+  if (is_multipart(request.header("content-type"))) {
+    auto json = image_form_json(request.header("content-type"), request.body);
+    if (!json) return answer->fail(json.error());
+    form = std::move(*json);
+  }
+  answer_openai(answer, read_openai_edit(form.empty() ? request.body : form, seed_for(request)),
+                "image_edit");
+}
+
+void SketchRoutes::answer_openai(const std::shared_ptr<Answer>& answer, Asked asked,
+                                 std::string_view event) {
+  if (!asked || !asked->stream) {
+    return make(answer, std::move(asked),
+                [answer](const SketchStatus& status, const SketchAsked& what) {
+                  return openai_images(status, what, answer->request());
+                });
+  }
+  const auto stream = std::make_shared<ImageStream>(answer, event, asked->partial_images);
+  start(
+      answer, std::move(*asked),
+      [stream](std::string_view name, const SketchStatus& status) { stream->on(name, status); },
+      [jobs = jobs_, answer](JobId job) {
+        answer->on_disconnect([jobs, job] { jobs->client_left(job); });
+      });
 }
 
 void SketchRoutes::a1111(const std::shared_ptr<Answer>& answer, std::string_view verb) {
   if (verb == "progress") return a1111_progress(answer);
   if (verb == "sd-models") return a1111_models(answer);
   if (verb == "interrupt") return a1111_interrupt(answer);
-  make(answer, read_a1111(answer->request().body, verb == "img2img", new_seed()), a1111_images);
+  const HttpRequest& request = answer->request();
+  make(answer, read_a1111(request.body, verb == "img2img", seed_for(request)),
+       [job = journal_id(request)](const SketchStatus& status, const SketchAsked& asked) {
+         return a1111_images(status, asked, job);
+       });
 }
 
 void SketchRoutes::a1111_progress(const std::shared_ptr<Answer>& answer) {

@@ -15,7 +15,7 @@ namespace lares::server {
 
 class SketchRoutes {
  public:
-  // `service` must outlive it.
+  // `service` must outlive it, and what `options` refer to.
   SketchRoutes(Service& service, std::shared_ptr<MemberJobs> jobs, SketchJobs::Options options);
 
   // POST /v1/sketches, /v1/sketches/check
@@ -24,28 +24,33 @@ class SketchRoutes {
   // GET /v1/sketches/{id}, {id}/events, {id}/results/{n}
   void get(const std::shared_ptr<Answer>& answer, std::string_view id);
   void cancel(const std::shared_ptr<Answer>& answer, std::string_view id);
-  // POST /v1/images/generations
+  // POST /v1/images/generations, /v1/images/edits
   void openai(const std::shared_ptr<Answer>& answer);
+  void edits(const std::shared_ptr<Answer>& answer);
   // /sdapi/v1/txt2img, img2img, progress, sd-models, interrupt
   void a1111(const std::shared_ptr<Answer>& answer, std::string_view verb);
 
  private:
-  using Finish = std::function<void(const SketchStatus&)>;
-  // Plans and submits; `finish` answers at the end. The job, unless it was refused: then the answer
-  // has been given.
-  std::optional<JobId> start(const std::shared_ptr<Answer>& answer, SketchAsked asked,
-                             SketchListener listener);
+  using Then = std::function<void(JobId)>;
+  // Plans and submits; `listener` answers at the end. `then` gets the job, unless it was refused:
+  // then the answer has been given. At once, or once the latents that it names have been read.
+  void start(const std::shared_ptr<Answer>& answer, SketchAsked asked, SketchListener listener,
+             Then then = {});
+  void begin(const std::shared_ptr<Answer>& answer, Generation generation, SketchListener listener,
+             const Then& then);
   void make(const std::shared_ptr<Answer>& answer, Asked asked,
             std::function<HttpResponse(const SketchStatus&, const SketchAsked&)> respond);
+  void answer_openai(const std::shared_ptr<Answer>& answer, Asked asked, std::string_view event);
+  void submit_job(const std::shared_ptr<Answer>& answer, SketchAsked asked);
   void events(const std::shared_ptr<Answer>& answer, JobId job);
   void result(const std::shared_ptr<Answer>& answer, JobId job, std::string_view which);
   void a1111_progress(const std::shared_ptr<Answer>& answer);
   void a1111_models(const std::shared_ptr<Answer>& answer);
   void a1111_interrupt(const std::shared_ptr<Answer>& answer);
-  std::uint64_t new_seed();
 
   Service& service_;
   std::shared_ptr<MemberJobs> jobs_;
+  Latents* const latents_;
   std::function<std::uint64_t()> unix_seconds_;
   SketchJobs sketches_;
 };

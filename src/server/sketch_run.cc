@@ -1,12 +1,14 @@
 #include "server/sketch_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/assert.h"
+#include "core/text.h"
+#include "server/sketch_support.h"
+#include "server/sketch_text.h"
 #include "sketch/catalogue.h"
 #include "sketch/tree.h"
 
@@ -15,33 +17,6 @@ namespace {
 
 using sketch::Node;
 using Kind = sketch::Type::Kind;
-
-std::string_view argument(const sketch::Pairs& pairs, std::string_view name) {
-  const auto found = std::ranges::find(pairs, name, [](const auto& pair) { return pair.first; });
-  return found == pairs.end() ? std::string_view() : std::string_view(found->second);
-}
-
-template <class T>
-T number(std::string_view text, T fallback) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? value : fallback;
-}
-
-// "7", "[1 2 3]"
-std::vector<std::uint64_t> seeds_of(const Node& node) {
-  std::vector<std::uint64_t> seeds;
-  std::string_view text = argument(node.at_run, "seed");
-  while (!text.empty()) {
-    const std::size_t from = text.find_first_of("0123456789");
-    if (from == std::string_view::npos) break;
-    text.remove_prefix(from);
-    const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
-    seeds.push_back(number<std::uint64_t>(text.substr(0, end), 0));
-    text.remove_prefix(end);
-  }
-  return seeds;
-}
 
 std::uint32_t all_steps(const Node& node) {
   return number<std::uint32_t>(argument(node.fixed, "steps"), 1);
@@ -58,49 +33,16 @@ engine::PictureSize pixels_of(const sketch::Type& type) {
   return {type.size.width * factor, type.size.height * factor};
 }
 
-bool takes_list(const sketch::Plan& plan, const Node& node) {
-  return std::ranges::any_of(node.inputs, [&](std::uint32_t i) { return plan.nodes[i].type.list; });
-}
-
-// Whose device has the node's value.
-const std::string& model_of(const Node& node) {
-  return node.model.empty() ? node.type.model : node.model;
-}
-
-std::string why_not(const sketch::Plan& plan, const Node& node) {
-  const std::string_view medium = argument(node.at_run, "medium");
-  if (node.op == "ask" || node.op == "embed" || node.op == "chunk" || node.op == "keep" ||
-      node.op == "lat") {
-    return fmt::format("`{}` is not carried out yet", node.op);
-  }
-  if (node.op == "out" && medium != "png" && medium != "txt")
-    return fmt::format("`out ... {}` is not carried out yet; write png or txt", medium);
-  if (node.op == "resize" && node.type.kind == Kind::Pixels)
-    return "pixels are not resized yet; resize the latent";
-  if (node.op == "walk" && takes_list(plan, node)) return "`walk` takes two single latents so far";
-  if (node.op == "input" && node.type.kind == Kind::Json) return "JSON inputs are not taken yet";
-  if (node.op != "sample" || node.inputs.size() < 2) return "";
-  const Node& from = plan.nodes[node.inputs.front()];
-  if (!from.type.noise) return "";
-  if (from.op != "sample") return "only what `sample` left off is carried on so far";
-  if (!argument(from.at_run, "from").empty())
-    return "what began `from` a latent is not carried on after `until` yet";
-  return "";
-}
-
 }  // namespace
 
-std::optional<std::string> cannot_run(const sketch::Plan& plan) {
-  for (const Node& node : plan.nodes) {
-    if (const std::string why = why_not(plan, node); !why.empty())
-      return fmt::format("line {}, column {}: {}", node.place.line, node.place.column, why);
-  }
-  return std::nullopt;
-}
-
 SketchRun::SketchRun(std::shared_ptr<const sketch::Plan> plan, std::vector<SketchInput> inputs,
-                     std::string scope, SketchHost& host)
-    : plan_(std::move(plan)), inputs_(std::move(inputs)), scope_(std::move(scope)), host_(host) {
+                     std::string scope, SketchHost& host, KeptLatents latents)
+    : plan_(std::move(plan)),
+      inputs_(std::move(inputs)),
+      scope_(std::move(scope)),
+      host_(host),
+      latents_(std::move(latents)),
+      models_(models_of(*plan_)) {
   make_units();
 }
 
@@ -113,111 +55,12 @@ std::uint32_t SketchRun::add(Unit unit) {
   return static_cast<std::uint32_t>(units_.size() - 1);
 }
 
-// A single value goes with every element of the others.
-std::uint32_t SketchRun::element_of(std::uint32_t node, std::uint32_t element) const {
-  const auto& all = values_[node];
-  LARES_ASSERT(!all.empty(), "node {} has no value", node);
-  return all[all.size() == 1 ? 0 : element % all.size()];
-}
-
-std::uint32_t SketchRun::count_of(const Node& node) const {
-  std::size_t count = 1;
-  for (const std::uint32_t input : node.inputs) count = std::max(count, values_[input].size());
-  return static_cast<std::uint32_t>(count);
-}
-
-void SketchRun::make_units() {
-  values_.resize(plan_->nodes.size());
-  negatives_.resize(plan_->nodes.size());
-  for (std::uint32_t n = 0; n < plan_->nodes.size(); ++n) make_node(n);
-}
-
-void SketchRun::make_text(Unit unit, const Node& node) {
-  std::size_t input = 0;
-  for (const sketch::Piece& piece :
-       sketch::pieces_of(argument(node.at_run, "text")).value_or(std::vector<sketch::Piece>{})) {
-    unit.text +=
-        piece.insert ? units_[element_of(node.inputs[input++], unit.element)].text : piece.text;
-  }
-  values_[unit.node].push_back(add(std::move(unit)));
-}
-
-std::uint32_t SketchRun::words_unit(std::uint32_t n, const std::string& text) {
-  const Node& node = plan_->nodes[n];
-  const std::string key =
-      sketch::digest_of(fmt::format("words\n{}\n{}\n{}", scope_, node.model, text));
-  const auto [known, fresh] = words_.try_emplace(key, 0);
-  if (fresh) known->second = add({.node = n, .text = text, .key = key, .passes = 1});
-  return known->second;
-}
-
-void SketchRun::make_encode(std::uint32_t n) {
-  const Node& node = plan_->nodes[n];
-  const std::uint32_t count = count_of(node);
-  for (std::uint32_t e = 0; e < count; ++e) {
-    values_[n].push_back(words_unit(n, units_[element_of(node.inputs[0], e)].text));
-    const std::string no =
-        node.inputs.size() > 1 ? units_[element_of(node.inputs[1], e)].text : std::string();
-    negatives_[n].push_back(words_unit(n, no));
-  }
-}
-
-void SketchRun::make_node(std::uint32_t n) {
-  const Node& node = plan_->nodes[n];
-  std::vector<std::uint32_t>& made = values_[n];
-  if (node.op == "list") {
-    for (const std::uint32_t input : node.inputs)
-      made.insert(made.end(), values_[input].begin(), values_[input].end());
-    return;
-  }
-  if (node.op == "encode") return make_encode(n);
-  if (node.op == "input") {
-    const auto given =
-        std::ranges::find(inputs_, argument(node.at_run, "name"), &SketchInput::name);
-    if (given == inputs_.end()) return;
-    for (const std::string& text : given->texts) made.push_back(add({.node = n, .text = text}));
-    if (given->picture) made.push_back(add({.node = n, .picture = given->picture}));
-    return;
-  }
-  std::uint32_t count = count_of(node);
-  const std::vector<std::uint64_t> seeds = seeds_of(node);
-  const auto each = static_cast<std::uint32_t>(std::max<std::size_t>(seeds.size(), 1));
-  if (node.op == "sample") count *= each;
-  if (node.op == "walk") count = number<std::uint32_t>(argument(node.fixed, "frames"), 2);
-  for (std::uint32_t e = 0; e < count; ++e) {
-    Unit unit{.node = n, .element = e};
-    if (node.op == "text") {
-      make_text(std::move(unit), node);
-      continue;
-    }
-    const std::uint32_t from = node.op == "sample" ? e / each : e;
-    for (const std::uint32_t input : node.inputs) unit.inputs.push_back(element_of(input, from));
-    if (node.op == "sample") {
-      unit.passes = node.steps;
-      const auto& begun = plan_->nodes[node.inputs.front()].type.noise;
-      if (begun) unit.passes_before = begun->done;
-      unit.seed = seeds.empty() ? host_.new_seed() : seeds[e % each];
-      const std::uint32_t cond = node.inputs.back();
-      if (node.rows == 2) {
-        const auto& no = negatives_[cond];
-        unit.inputs.push_back(no.empty() ? unit.inputs.back() : no[from % no.size()]);
-      }
-    } else if (node.op == "decode" || node.op == "latent") {
-      unit.passes = 1;
-    } else if (node.op == "out") {
-      unit.index = files_++;
-    }
-    if (!node.value_key.empty() && unit.passes > 0)
-      unit.key = fmt::format("{}:{}", node.value_key, e);
-    made.push_back(add(std::move(unit)));
-  }
-}
-
 void SketchRun::start() {
   left_ = passes_ = passes_done_ = 0;
   for (Unit& unit : units_) {
     unit.at = Unit::At::Waiting;
-    unit.needed = plan_->nodes[unit.node].op == "out" && !unit.put;
+    const std::string& op = plan_->nodes[unit.node].op;
+    unit.needed = (op == "out" || op == "keep") && !unit.put;
     unit.shared = unit.held = false;
     unit.users = unit.passes_done = 0;
     left_ += unit.needed ? 1 : 0;
@@ -225,8 +68,13 @@ void SketchRun::start() {
   for (std::size_t i = units_.size(); i-- > 0;) {
     Unit& unit = units_[i];
     if (!unit.needed) continue;
+    if (unit.told) {
+      unit.at = Unit::At::Done;
+      continue;
+    }
+    if (unit.asked) unit.at = Unit::At::Begun;
     if (!unit.key.empty()) {
-      const std::string& model = model_of(plan_->nodes[unit.node]);
+      const std::string& model = model_of(unit);
       if (const auto handle = host_.cached(model, unit.key)) {
         unit.handle = *handle;
         unit.held = unit.shared = true;
@@ -252,25 +100,28 @@ void SketchRun::begin_ready() {
         unit.inputs, [this](std::uint32_t input) { return units_[input].at == Unit::At::Done; });
     if (ready) begin(i);
   }
+  for (auto& [model, embed] : std::exchange(embeds_, {})) host_.embed(std::move(embed));
 }
 
 void SketchRun::begin(std::uint32_t i) {
   Unit& unit = units_[i];
   const Node& node = plan_->nodes[unit.node];
   unit.at = Unit::At::Begun;
-  if (node.op == "out") {
+  if (node.op == "out") return begin_out(i);
+  if (node.op == "ask") return begin_ask(i);
+  if (node.op == "embed") {
+    unit.asked = true;
+    SketchEmbed& together = embeds_[node.model];
+    together.model = node.model;
+    together.units.push_back(i);
+    together.texts.push_back(units_[unit.inputs.front()].text);
+    return;
+  }
+  if (node.op == "encode" && take_words(i)) return;
+  if (node.op == "keep") {
     const Unit& from = units_[unit.inputs.front()];
-    if (from.held) {
-      fetching_.emplace(from.handle, i);
-      return host_.fetch(model_of(plan_->nodes[from.node]), from.handle);
-    }
-    SketchOutput out{.index = unit.index, .medium = std::string(argument(node.at_run, "medium"))};
-    out.text = from.text;
-    if (from.picture) out.picture = *from.picture;
-    host_.put(std::move(out));
-    unit.put = true;
-    --left_;
-    return finish(i);
+    fetching_.emplace(from.handle, i);
+    return host_.fetch_latent(model_of(from), from.handle);
   }
   auto work = work_of(unit);
   if (!work) return finish(i);  // A text, or a picture that was given.
@@ -279,7 +130,7 @@ void SketchRun::begin(std::uint32_t i) {
   if (const auto* encode = std::get_if<engine::EncodePicture>(&*work))
     counts_.bytes_copied += encode->picture.rgb.size();
   host_.begin({.unit = i,
-               .model = model_of(node),
+               .model = model_of(unit),
                .handle = unit.handle,
                .work = std::move(*work),
                .passes = unit.passes,
@@ -287,11 +138,69 @@ void SketchRun::begin(std::uint32_t i) {
   if (unit.passes == 0) finish(i);
 }
 
+void SketchRun::begin_out(std::uint32_t i) {
+  const Unit& unit = units_[i];
+  const Unit& from = units_[unit.inputs.front()];
+  if (from.held) {
+    fetching_.emplace(from.handle, i);
+    return host_.fetch(model_of(from), from.handle);
+  }
+  const Node& node = plan_->nodes[unit.node];
+  SketchOutput out{.index = unit.index, .medium = std::string(argument(node.at_run, "medium"))};
+  out.text = from.text;
+  if (node.type.kind == Kind::Embedding)
+    out.text = out.medium == "npy" ? npy_of(from.vector) : json_of(from.vector);
+  else if (out.medium == "json")
+    out.text = json_quoted(from.text);
+  if (from.picture) out.picture = *from.picture;
+  host_.put(std::move(out));
+  put(i);
+}
+
+void SketchRun::begin_ask(std::uint32_t i) {
+  Unit& unit = units_[i];
+  const Node& node = plan_->nodes[unit.node];
+  unit.asked = true;
+  SketchAsk ask{.unit = i, .model = node.model, .seed = unit.seed};
+  // "text system json": what each input is.
+  std::string_view roles = argument(node.fixed, "takes");
+  for (const std::uint32_t input : unit.inputs) {
+    const std::string_view role = roles.substr(0, roles.find(' '));
+    roles.remove_prefix(std::min(roles.size(), role.size() + 1));
+    (role == "system" ? ask.system : role == "json" ? ask.schema : ask.text) = units_[input].text;
+  }
+  if (const auto most = number<std::uint32_t>(argument(node.at_run, "max"), 0); most > 0)
+    ask.max = most;
+  if (const std::string_view heat = argument(node.at_run, "temp"); !heat.empty())
+    ask.temperature = number<double>(heat, 0);
+  host_.ask(std::move(ask));
+}
+
+// Words that were written meanwhile, which may have been encoded before: then that is all.
+bool SketchRun::take_words(std::uint32_t i) {
+  Unit& unit = units_[i];
+  if (unit.inputs.empty()) return false;
+  unit.text = units_[unit.inputs.front()].text;
+  unit.key = words_key(scope_, plan_->nodes[unit.node].model, unit.text);
+  const auto handle = host_.cached(model_of(unit), unit.key);
+  if (!handle) return false;
+  unit.handle = *handle;
+  unit.held = unit.shared = true;
+  unit.at = Unit::At::Done;
+  passes_ -= unit.passes;
+  ++counts_.cache_hits;
+  for (const std::uint32_t input : unit.inputs) drop_user(input);
+  return true;
+}
+
 std::optional<engine::PictureWork> SketchRun::work_of(const Unit& unit) const {
   const Node& node = plan_->nodes[unit.node];
   const auto handle = [&](std::size_t i) { return units_[unit.inputs[i]].handle; };
   if (node.op == "encode") return engine::EncodeText{unit.text};
   if (node.op == "sample") return sample_of(unit);
+  // One in the middle of its schedule goes on from its values: see sample_of().
+  if (node.op == "lat" && unit.latent && !node.type.noise)
+    return engine::AdoptLatent{unit.latent->latent};
   if (node.op == "decode") return engine::DecodeLatent{handle(0)};
   if (node.op == "resize") return engine::ResizeLatent{handle(0), pixels_of(node.type)};
   if (node.op == "latent") {
@@ -331,7 +240,12 @@ engine::SampleLatent SketchRun::sample_of(const Unit& unit) const {
   const Node& before = plan_->nodes[from.node];
   if (before.type.noise) {
     work.seed = from.seed;
-    work.go_on = engine::GoOn{.step = before.type.noise->done, .held = from.handle};
+    work.go_on = engine::GoOn{.step = before.type.noise->done};
+    if (from.latent) {
+      work.go_on->copy = from.latent->latent.values;
+    } else {
+      work.go_on->held = from.handle;
+    }
   } else {
     work.from = from.handle;
     work.strength = static_cast<double>(work.steps - first_step(node)) / work.steps;
@@ -370,15 +284,56 @@ void SketchRun::on_fetched(engine::Handle handle, engine::Picture picture) {
   if (found == fetching_.end()) return;
   const std::uint32_t i = found->second;
   fetching_.erase(found);
-  Unit& unit = units_[i];
+  const Unit& unit = units_[i];
   counts_.bytes_copied += picture.rgb.size();
-  host_.put({.index = unit.index,
-             .medium = std::string(argument(plan_->nodes[unit.node].at_run, "medium")),
-             .picture = std::move(picture)});
-  unit.put = true;
-  --left_;
+  SketchOutput out{.index = unit.index,
+                   .medium = std::string(argument(plan_->nodes[unit.node].at_run, "medium"))};
+  out.picture = std::move(picture);
+  host_.put(std::move(out));
+  put(i);
+  begin_ready();
+}
+
+void SketchRun::on_text(std::uint32_t i, std::string text) {
+  Unit& unit = units_[i];
+  if (unit.at != Unit::At::Begun) return;
+  unit.text = std::move(text);
+  unit.told = true;
   finish(i);
   begin_ready();
+}
+
+void SketchRun::on_vector(std::uint32_t i, std::vector<float> vector) {
+  Unit& unit = units_[i];
+  if (unit.at != Unit::At::Begun) return;
+  unit.vector = std::move(vector);
+  unit.told = true;
+  finish(i);
+  begin_ready();
+}
+
+void SketchRun::on_latent(engine::Handle handle, engine::LatentCopy latent) {
+  const auto found = fetching_.find(handle);
+  if (found == fetching_.end()) return;
+  const std::uint32_t i = found->second;
+  fetching_.erase(found);
+  const Unit& unit = units_[i];
+  const Node& node = plan_->nodes[unit.node];
+  counts_.bytes_copied += latent.values.size() * sizeof(float);
+  host_.put(SketchKeep{.index = unit.index,
+                       .name = plan_->nodes[node.inputs.front()].name,
+                       .type = node.type,
+                       .time = parse_duration(argument(node.at_run, "for")).value_or(Duration{}),
+                       .seed = units_[unit.inputs.front()].seed,
+                       .latent = std::move(latent)});
+  put(i);
+  begin_ready();
+}
+
+void SketchRun::put(std::uint32_t i) {
+  units_[i].put = true;
+  --left_;
+  finish(i);
 }
 
 // It is done: kept for the next time if it may be, and what it was made of is let go.
@@ -386,7 +341,7 @@ void SketchRun::finish(std::uint32_t i) {
   Unit& unit = units_[i];
   unit.at = Unit::At::Done;
   if (unit.held && !unit.key.empty()) {
-    unit.shared = host_.keep(model_of(plan_->nodes[unit.node]), unit.key, unit.handle, unit.passes);
+    unit.shared = host_.keep(model_of(unit), unit.key, unit.handle, unit.passes);
   }
   for (const std::uint32_t input : unit.inputs) drop_user(input);
 }
@@ -396,14 +351,14 @@ void SketchRun::drop_user(std::uint32_t i) {
   LARES_ASSERT(unit.users > 0, "unit {} has no users left", i);
   if (--unit.users > 0 || !unit.held) return;
   unit.held = false;
-  const std::string& model = model_of(plan_->nodes[unit.node]);
+  const std::string& model = model_of(unit);
   unit.shared ? host_.let_go(model, unit.key) : host_.forget(model, unit.handle);
 }
 
 void SketchRun::restart() {
   fetching_.clear();
   for (Unit& unit : units_) {
-    if (unit.held && unit.shared) host_.let_go(model_of(plan_->nodes[unit.node]), unit.key);
+    if (unit.held && unit.shared) host_.let_go(model_of(unit), unit.key);
     unit.held = false;
   }
   start();
@@ -413,7 +368,7 @@ void SketchRun::end() {
   for (Unit& unit : units_) {
     if (!unit.held) continue;
     unit.held = false;
-    const std::string& model = model_of(plan_->nodes[unit.node]);
+    const std::string& model = model_of(unit);
     unit.shared ? host_.let_go(model, unit.key) : host_.forget(model, unit.handle);
   }
 }

@@ -5,9 +5,11 @@
 #include <deque>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "server/sketch_request.h"
+#include "server/sketch_support.h"
 #include "sketch/parser.h"
 #include "sketch/planner.h"
 #include "sketch/test_catalogue.h"
@@ -32,6 +34,9 @@ class Host final : public SketchHost {
   void fetch(const std::string& /*model*/, engine::Handle handle) override {
     fetches.push_back(handle);
   }
+  void fetch_latent(const std::string& /*model*/, engine::Handle handle) override {
+    latent_fetches.push_back(handle);
+  }
   void forget(const std::string& /*model*/, engine::Handle handle) override {
     EXPECT_EQ(live.erase(handle), 1U) << handle.value;
   }
@@ -50,10 +55,19 @@ class Host final : public SketchHost {
     return true;
   }
   void let_go(const std::string& /*model*/, const std::string& key) override { --users[key]; }
+  void ask(SketchAsk ask) override { asks.push_back(std::move(ask)); }
+  void embed(SketchEmbed embed) override { embeds.push_back(std::move(embed)); }
   void put(SketchOutput output) override { outputs.push_back(std::move(output)); }
+  void put(SketchKeep keep) override { kept.push_back(std::move(keep)); }
 
   // Does one pass of everything that waits, or hands out what was fetched.
   bool work(SketchRun& run) {
+    if (!latent_fetches.empty()) {
+      const engine::Handle handle = latent_fetches.front();
+      latent_fetches.pop_front();
+      run.on_latent(handle, {.size = {8, 8}, .values = {1, 2, 3, 4}});
+      return true;
+    }
     if (!fetches.empty()) {
       const engine::Handle handle = fetches.front();
       fetches.pop_front();
@@ -77,12 +91,15 @@ class Host final : public SketchHost {
 
   std::deque<SketchWork> queue;
   std::vector<SketchWork> all;
-  std::deque<engine::Handle> fetches;
+  std::deque<engine::Handle> fetches, latent_fetches;
   std::set<engine::Handle> live;
   std::map<engine::Handle, std::uint32_t> passes;
   std::map<std::string, engine::Handle> cache;
   std::map<std::string, int> users;
   std::vector<SketchOutput> outputs;
+  std::vector<SketchKeep> kept;
+  std::vector<SketchAsk> asks;
+  std::vector<SketchEmbed> embeds;
   bool keeps = true;
 
  private:
@@ -254,6 +271,162 @@ TEST(SketchRun, TextsAreJoinedAndPutOut) {
   EXPECT_TRUE(run.done());
   ASSERT_EQ(host.outputs.size(), 1U);
   EXPECT_EQ(host.outputs[0].text, "a fish, {really}");
+}
+
+TEST(SketchRun, LatentsAreKeptWithWhatTheyMean) {
+  Host host;
+  SketchRun run(plan_of("use sd15\nmid = sample (encode \"a\") 20 seed 9 until 8\nkeep mid 2d\n"),
+                {}, "1", host);
+  run.start();
+  host.work_all(run);
+  EXPECT_TRUE(run.done());
+  EXPECT_TRUE(host.outputs.empty());
+  ASSERT_EQ(host.kept.size(), 1U);
+  const SketchKeep& kept = host.kept[0];
+  EXPECT_EQ(kept.name, "mid");
+  EXPECT_EQ(kept.seed, 9U);
+  EXPECT_EQ(kept.time, std::chrono::hours(48));
+  EXPECT_EQ(kept.latent.values.size(), 4U);
+  ASSERT_TRUE(kept.type.noise.has_value());
+  EXPECT_EQ(kept.type.noise->done, 8U);
+  EXPECT_EQ(run.counts().bytes_copied, 16U);
+  expect_all_let_go(host);
+}
+
+KeptLatents latents_of(const std::string& id, std::uint64_t seed = 0) {
+  KeptLatent kept;
+  kept.latent = {.size = {512, 512}, .values = {5, 6}};
+  kept.seed = seed;
+  return {{id, std::make_shared<const KeptLatent>(kept)}};
+}
+
+TEST(SketchRun, AKeptLatentIsAdoptedWhereItIsUsed) {
+  Host host;
+  SketchRun run(plan_of("use sd15\nlat:3f9c | resize 2x | out png\n"), {}, "1", host,
+                latents_of("3f9c"));
+  run.start();
+  ASSERT_EQ(host.all.size(), 3U);  // Adopted, resized; the decode waits for its passes.
+  EXPECT_EQ(host.all[0].model, "sd15");
+  EXPECT_EQ(std::get<engine::AdoptLatent>(host.all[0].work).latent.values,
+            (std::vector<float>{5, 6}));
+  EXPECT_EQ(host.all[1].model, "sd15");
+  host.work_all(run);
+  EXPECT_TRUE(run.done());
+  EXPECT_EQ(run.counts().unet_steps, 0U);
+  expect_all_let_go(host);
+}
+
+TEST(SketchRun, AKeptScheduleGoesOnFromItsValuesWithItsNoise) {
+  Host host;
+  SketchRun run(plan_of("use sd15\nout (lat:ha1f | sample (encode \"a\")) png\n"), {}, "1", host,
+                latents_of("ha1f", 77));
+  run.start();
+  host.work_all(run);
+  EXPECT_TRUE(run.done());
+  const auto sample = std::ranges::find_if(host.all, [](const SketchWork& work) {
+    return std::holds_alternative<engine::SampleLatent>(work.work);
+  });
+  ASSERT_NE(sample, host.all.end());
+  const auto& work = std::get<engine::SampleLatent>(sample->work);
+  EXPECT_EQ(work.seed, 77U);
+  ASSERT_TRUE(work.go_on.has_value());
+  EXPECT_EQ(work.go_on->step, 8U);
+  EXPECT_EQ(work.go_on->copy, (std::vector<float>{5, 6}));
+  EXPECT_EQ(work.go_on->held, std::nullopt);
+  EXPECT_EQ(run.counts().unet_steps, 12U);
+  expect_all_let_go(host);
+}
+
+constexpr const char* kBrief =
+    "use sd15\nin idea : Text\nbrief = idea | ask starter-chat \"one scene\" max 40 seed 1\n"
+    "out (brief | encode | sample 2 seed 3) png\nout brief txt\n";
+
+TEST(SketchRun, WhatIsWrittenIsEncoded) {
+  Host host;
+  SketchRun run(plan_of(kBrief), {{.name = "idea", .texts = {"a fox"}}}, "1", host);
+  run.start();
+  ASSERT_EQ(host.asks.size(), 1U);
+  EXPECT_EQ(host.asks[0].model, "starter-chat");
+  EXPECT_EQ(host.asks[0].text, "a fox");
+  EXPECT_EQ(host.asks[0].system, "one scene");
+  EXPECT_EQ(host.asks[0].max, 40U);
+  EXPECT_EQ(host.asks[0].seed, 1U);
+  host.work_all(run);
+  EXPECT_FALSE(run.done());
+  run.on_text(host.asks[0].unit, "a fox in snow");
+  host.work_all(run);
+  EXPECT_TRUE(run.done());
+  const auto encoded = std::ranges::find_if(host.all, [](const SketchWork& work) {
+    const auto* text = std::get_if<engine::EncodeText>(&work.work);
+    return text != nullptr && text->text == "a fox in snow";
+  });
+  EXPECT_NE(encoded, host.all.end());
+  ASSERT_EQ(host.outputs.size(), 2U);
+  EXPECT_TRUE(std::ranges::any_of(host.outputs, [](const SketchOutput& output) {
+    return output.medium == "txt" && output.text == "a fox in snow";
+  }));
+  EXPECT_EQ(run.passes_done(), run.passes());
+  expect_all_let_go(host);
+}
+
+TEST(SketchRun, WhatWasWrittenIsNotAskedAgainWhenADeviceIsLost) {
+  Host host;
+  SketchRun run(plan_of(kBrief), {{.name = "idea", .texts = {"a fox"}}}, "1", host);
+  run.start();
+  host.live.clear(), host.queue.clear(), host.cache.clear();
+  run.restart();  // While it is being written: it still will be.
+  EXPECT_EQ(host.asks.size(), 1U);
+  run.on_text(host.asks[0].unit, "a fox in snow");
+  host.work(run);
+  host.live.clear(), host.queue.clear(), host.cache.clear(), host.fetches.clear();
+  run.restart();
+  EXPECT_EQ(host.asks.size(), 1U);
+  host.work_all(run);
+  EXPECT_TRUE(run.done());
+}
+
+TEST(SketchRun, TheSameWordsWrittenAgainAreNotEncodedAgain) {
+  Host host;
+  const auto plan = plan_of(kBrief);
+  for (int i = 0; i < 2; ++i) {
+    SketchRun run(plan, {{.name = "idea", .texts = {"a fox"}}}, "1", host);
+    run.start();
+    run.on_text(host.asks.back().unit, "a fox in snow");
+    host.work_all(run);
+    EXPECT_TRUE(run.done());
+    EXPECT_EQ(run.counts().text_encodes, i == 0 ? 2U : 0U);
+    EXPECT_EQ(run.passes_done(), run.passes());
+    expect_all_let_go(host);
+  }
+}
+
+TEST(SketchRun, ChunksAreEmbeddedTogether) {
+  Host host;
+  SketchRun run(plan_of("in notes : [Text]\nout (notes | chunk 3 | embed starter-embed) npy\n"),
+                {{.name = "notes", .texts = {"one two three four", "five"}, .list = true}}, "1",
+                host);
+  run.start();
+  ASSERT_EQ(host.embeds.size(), 1U);
+  EXPECT_EQ(host.embeds[0].model, "starter-embed");
+  EXPECT_EQ(host.embeds[0].texts, (std::vector<std::string>{"one two ", "three four", "five"}));
+  for (const std::uint32_t unit : host.embeds[0].units) run.on_vector(unit, {1, 2});
+  EXPECT_TRUE(run.done());
+  ASSERT_EQ(host.outputs.size(), 3U);
+  EXPECT_TRUE(host.outputs[0].text.starts_with("\x93NUMPY"));
+}
+
+TEST(SketchRun, WhatHasNoPassesIsNotKept) {
+  std::string chain = "use sd15\nx0 = lat:3f9c\n";
+  for (int i = 0; i < 60; ++i)
+    chain += fmt::format("x{} = blend x{} x{}\n", i + 1, i, i);  // 2^60 ways down.
+  for (const std::string& text :
+       {std::string("use sd15\na = lat:3f9c\nkeep a 1d\n"), chain + "keep x60 1d\n",
+        std::string("use sd15\nc = encode \"a\"\nkeep c 1d\n")}) {
+    const auto parsed = sketch::parse(text);
+    const auto planned = sketch::make_plan(parsed.sketch, sketch::test_catalogue());
+    ASSERT_TRUE(planned.problems.empty()) << sketch::to_text(planned.problems.front());
+    EXPECT_TRUE(cannot_run(planned.plan).has_value());
+  }
 }
 
 TEST(SketchRun, WhatIsNotCarriedOutIsSaid) {

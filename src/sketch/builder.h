@@ -70,6 +70,7 @@ class Builder {
   Operand word(const Value& value);
   std::uint32_t text(const Value& value);
   std::uint32_t handle(const Value& value);
+  [[nodiscard]] std::string model_with(const Space& space) const;
   std::uint32_t list(const Value& value);
   void annotate(const TypeNote& note, std::uint32_t node);
   [[nodiscard]] std::string unknown_word(const std::string& name) const;

@@ -95,6 +95,17 @@ std::uint32_t Builder::text(const Value& value) {
   return add(std::move(node));
 }
 
+// The image model that is used, if it has that space; else any that has it.
+std::string Builder::model_with(const Space& space) const {
+  const auto has = [&](const Model& model) {
+    return model.kind == ModelKind::Image && model.space.digest() == space.digest();
+  };
+  const Model* used = defaults_[static_cast<std::size_t>(ModelKind::Image)].model;
+  if (used != nullptr && has(*used)) return used->name;
+  const auto any = std::ranges::find_if(catalogue_.models, has);
+  return any == catalogue_.models.end() ? std::string() : any->name;
+}
+
 std::uint32_t Builder::handle(const Value& value) {
   Node node{.op = "lat", .place = value.place};
   const auto kept = std::ranges::find(catalogue_.kept, value.text, &Kept::id);
@@ -113,7 +124,8 @@ std::uint32_t Builder::handle(const Value& value) {
                  .size = kept->cells,
                  .dtype = kept->dtype,
                  .noise = kept->noise,
-                 .space = kept->space};
+                 .space = kept->space,
+                 .model = model_with(kept->space)};
     node.at_run = {{"id", kept->id}};
     node.dtype = kept->dtype;
   }

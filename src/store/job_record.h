@@ -39,6 +39,17 @@ struct Artefact {
   std::string bytes;
 };
 
+// One without what it holds.
+struct ArtefactHead {
+  std::string name, media_type;
+  std::uint64_t size = 0;
+};
+
+// Files beside the result, as pictures: "result/0", "result/1" ...
+inline std::string result_file_name(std::uint32_t index) {
+  return std::string(kResult) + "/" + std::to_string(index);
+}
+
 struct NewJob {
   std::string id;
   MemberId member_id;
@@ -48,6 +59,7 @@ struct NewJob {
   std::string request_digest;   // Of everything that makes it this request and no other.
   std::int64_t unix_ms = 0;
   Artefact request;
+  std::string webhook{};  // Who is to be told when it is over; "" = nobody.
 };
 
 struct JobRecord {
@@ -97,7 +109,8 @@ struct JobEnd {
   JobState state = JobState::Done;
   std::string error_code, error_message;
   std::optional<Artefact> result;
-  UsageRow usage;  // Of the last attempt; the journal adds what the earlier ones took.
+  std::vector<Artefact> files;  // Beside it; see result_file_name().
+  UsageRow usage;               // Of the last attempt; the journal adds what the earlier ones took.
   std::int64_t unix_ms = 0;
 };
 

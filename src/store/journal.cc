@@ -146,6 +146,7 @@ Result<JobRecord> Journal::add(const NewJob& job) {
   request.name = kRequest;
   TRY_VOID(put_artefact(seq, request));
   TRY_VOID(add_event(seq, "queued", "{}", job.unix_ms));
+  if (!job.webhook.empty()) TRY_VOID(add_webhook(seq, job.webhook));
   return *TRY(find(job.id));
 }
 
@@ -324,6 +325,8 @@ Result<> Journal::end(std::int64_t seq, JobEnd end) {
     end.result->name = kResult;
     TRY_VOID(put_artefact(seq, *end.result));
   }
+  for (const Artefact& file : end.files) TRY_VOID(put_artefact(seq, file));
+  TRY_VOID(set_webhook_due(seq, end.unix_ms));
   Statement part = TRY(database_.prepare("DELETE FROM checkpoint WHERE job = ?"));
   part.bind(seq);
   TRY_VOID(part.run());
@@ -342,7 +345,9 @@ Result<> Journal::reopen(std::int64_t seq, std::int64_t unix_ms) {
   if (database_.changes() == 0) {
     return fail(Code::Conflict, "only a job that failed or was cancelled is tried again");
   }
-  TRY_VOID(drop_artefact(seq, kResult));
+  for (const ArtefactHead& artefact : TRY(artefacts(seq))) {
+    if (artefact.name.starts_with(kResult)) TRY_VOID(drop_artefact(seq, artefact.name));
+  }
   return add_event(seq, "queued", R"({"retry":true})", unix_ms);
 }
 

@@ -22,8 +22,10 @@
 #include "core/result.h"
 #include "store/blob_store.h"
 #include "store/job_record.h"
+#include "store/latent_record.h"
 #include "store/sqlite.h"
 #include "store/usage.h"
+#include "store/webhook_record.h"
 
 namespace lares::store {
 
@@ -81,10 +83,28 @@ class Journal {
   Result<> put_artefact(std::int64_t seq, const Artefact& artefact);
   // Nothing if there is none, or retention took it. Errors: Corrupt.
   Result<std::optional<Artefact>> artefact(std::int64_t seq, std::string_view name);
-  // Takes away what is beyond `limits`: jobs that ended too long ago; then, while all together is
-  // too large, oldest first: pictures, latents, whole jobs. Jobs that are not over are left alone.
-  // Returns how many artefacts and jobs went.
+  // All of a job's, by name.
+  Result<std::vector<ArtefactHead>> artefacts(std::int64_t seq);
+  // Takes away what is beyond `limits`: jobs that ended too long ago, latents whose time is over;
+  // then, while all together is too large, oldest first: pictures, latents, whole jobs. Jobs that
+  // are not over are left alone. Returns how many artefacts, latents and jobs went.
   Result<std::uint64_t> retain(const Retention& limits, std::int64_t unix_ms);
+
+  // Latents that members keep (journal_latents.cc). Takes the place of one with the same id.
+  Result<> put_latent(const LatentRecord& latent, std::string_view bytes);
+  // All, also those that are gone and not forgotten.
+  Result<std::vector<LatentRecord>> latents();
+  // Nothing if there is none, or it is gone. Errors: Corrupt.
+  Result<std::optional<std::string>> latent_bytes(std::string_view id);
+  // Its bytes go; that it was remains.
+  Result<> drop_latent(std::string_view id, std::int64_t unix_ms);
+  Result<> share_latent(std::string_view id, MemberId with);
+
+  // Webhooks (journal_webhooks.cc): due once their job is over.
+  Result<std::optional<Webhook>> webhook(std::int64_t seq);
+  Result<std::vector<DueWebhook>> due_webhooks(std::int64_t unix_ms, std::uint32_t limit);
+  // What a try came to. Nothing happens to one that is not due any more.
+  Result<> save_webhook(std::int64_t seq, const Webhook& webhook);
 
   Result<> record(std::span<const UsageRow> rows);  // Of requests that are no jobs.
   Result<> save_totals(const DeviceTotals& totals);
@@ -110,7 +130,12 @@ class Journal {
 
   Result<> expire(std::int64_t seq, std::int64_t unix_ms);
   Result<> drop_artefact(std::int64_t seq, std::string_view name);
+  Result<> add_webhook(std::int64_t seq, std::string_view url);
+  Result<> set_webhook_due(std::int64_t seq, std::int64_t unix_ms);
+  Result<std::string> put_blob(std::string_view bytes);
   Result<> release_blob(const std::string& hash);
+  Result<std::uint64_t> retain_latents(const Retention& limits, std::int64_t unix_ms);
+  Result<bool> drop_oldest_latent(std::int64_t unix_ms);
   Result<std::int64_t> bytes_kept();
   Result<Duration> close_attempt(std::int64_t seq, const std::string& reason,
                                  std::optional<Duration> device, std::int64_t unix_ms);

@@ -21,17 +21,23 @@ Result<> Journal::put_artefact(std::int64_t seq, const Artefact& artefact) {
     insert.bind_null();
     return insert.run();
   }
-  const std::string hash = TRY(blobs_.put(artefact.bytes));
+  const std::string hash = TRY(put_blob(artefact.bytes));
+  insert.bind_null();
+  insert.bind(hash);
+  return insert.run();
+}
+
+// One more reference to it.
+Result<std::string> Journal::put_blob(std::string_view bytes) {
+  std::string hash = TRY(blobs_.put(bytes));
   fresh_.push_back(hash);
   Statement blob =
       TRY(database_.prepare("INSERT INTO blob (hash, size, refs) VALUES (?,?,1) "
                             "ON CONFLICT DO UPDATE SET refs = refs + 1"));
   blob.bind(hash);
-  blob.bind(static_cast<std::int64_t>(artefact.bytes.size()));
+  blob.bind(static_cast<std::int64_t>(bytes.size()));
   TRY_VOID(blob.run());
-  insert.bind_null();
-  insert.bind(hash);
-  return insert.run();
+  return hash;
 }
 
 Result<std::optional<Artefact>> Journal::artefact(std::int64_t seq, std::string_view name) {
@@ -46,6 +52,18 @@ Result<std::optional<Artefact>> Journal::artefact(std::int64_t seq, std::string_
                  .bytes = std::string(query.bytes(2))};
   if (!query.is_null(3)) found.bytes = TRY(blobs_.get(std::string(query.text(3))));
   return std::optional(std::move(found));
+}
+
+Result<std::vector<ArtefactHead>> Journal::artefacts(std::int64_t seq) {
+  Statement query = TRY(
+      database_.prepare("SELECT name, media_type, size FROM artefact WHERE job = ? ORDER BY name"));
+  query.bind(seq);
+  std::vector<ArtefactHead> heads;
+  while (TRY(query.row())) {
+    heads.push_back({std::string(query.text(0)), std::string(query.text(1)),
+                     static_cast<std::uint64_t>(query.integer(2))});
+  }
+  return heads;
 }
 
 Result<> Journal::drop_artefact(std::int64_t seq, std::string_view name) {
@@ -91,7 +109,8 @@ Result<> Journal::expire(std::int64_t seq, std::int64_t unix_ms) {
   TRY_VOID(spent.run());
   for (const char* rows :
        {"DELETE FROM attempt WHERE job = ?", "DELETE FROM event WHERE job = ?",
-        "DELETE FROM checkpoint WHERE job = ?", "DELETE FROM job WHERE seq = ?"}) {
+        "DELETE FROM webhook WHERE job = ?", "DELETE FROM checkpoint WHERE job = ?",
+        "DELETE FROM job WHERE seq = ?"}) {
     Statement gone = TRY(database_.prepare(rows));
     gone.bind(seq);
     TRY_VOID(gone.run());
@@ -102,7 +121,8 @@ Result<> Journal::expire(std::int64_t seq, std::int64_t unix_ms) {
 Result<std::int64_t> Journal::bytes_kept() {
   Statement sum =
       TRY(database_.prepare("SELECT (SELECT coalesce(sum(size), 0) FROM blob) + "
-                            "(SELECT coalesce(sum(size), 0) FROM artefact WHERE blob IS NULL)"));
+                            "(SELECT coalesce(sum(size), 0) FROM artefact WHERE blob IS NULL) + "
+                            "(SELECT coalesce(sum(size), 0) FROM latent WHERE bytes IS NOT NULL)"));
   TRY(sum.row());
   return sum.integer(0);
 }
@@ -120,6 +140,7 @@ Result<std::uint64_t> Journal::retain(const Retention& limits, std::int64_t unix
   Statement marks = TRY(database_.prepare("DELETE FROM expired WHERE unix_ms < ?"));
   marks.bind(unix_ms - limits.keep_expired.count() / kMs);
   TRY_VOID(marks.run());
+  gone += TRY(retain_latents(limits, unix_ms));
 
   // Requests are part of a record, and so are the answers in words.
   for (const char* kind : {"a.media_type LIKE 'image/%'", "a.media_type = ?2"}) {
@@ -139,6 +160,10 @@ Result<std::uint64_t> Journal::retain(const Retention& limits, std::int64_t unix
     }
   }
   while (TRY(bytes_kept()) > limits.bytes_max.count) {
+    if (!TRY(drop_oldest_latent(unix_ms))) break;
+    ++gone;
+  }
+  while (TRY(bytes_kept()) > limits.bytes_max.count) {
     Statement next =
         TRY(database_.prepare("SELECT seq FROM job WHERE ended_unix_ms IS NOT NULL "
                               "ORDER BY ended_unix_ms LIMIT 1"));
@@ -153,7 +178,9 @@ Result<std::uint64_t> Journal::retain(const Retention& limits, std::int64_t unix
 Result<> Journal::backup(const std::string& path) {
   TRY_VOID(database_.backup(path));
   Database copy = TRY(Database::open(path, Access::ReadWrite));
-  Statement large = TRY(copy.prepare("SELECT DISTINCT blob FROM artefact WHERE blob IS NOT NULL"));
+  Statement large =
+      TRY(copy.prepare("SELECT blob FROM artefact WHERE blob IS NOT NULL UNION "
+                       "SELECT blob FROM latent WHERE blob IS NOT NULL"));
   std::vector<std::string> hashes;
   while (TRY(large.row())) hashes.emplace_back(large.text(0));
   large.reset();
@@ -162,12 +189,16 @@ Result<> Journal::backup(const std::string& path) {
     // Retention took it after the copy was made: it is gone there as well.
     const bool gone = !bytes && bytes.error().code == Code::NotFound;
     if (!bytes && !gone) return tl::unexpected(bytes.error());
-    Statement put =
-        TRY(copy.prepare(gone ? "DELETE FROM artefact WHERE blob = ?2"
-                              : "UPDATE artefact SET bytes = ?1, blob = NULL WHERE blob = ?2"));
-    put.bind_bytes(gone ? std::string_view() : std::string_view(*bytes));
-    put.bind(hash);
-    TRY_VOID(put.run());
+    for (const char* sql :
+         {gone ? "DELETE FROM artefact WHERE blob = ?2"
+               : "UPDATE artefact SET bytes = ?1, blob = NULL WHERE blob = ?2",
+          gone ? "UPDATE latent SET blob = NULL, gone_unix_ms = expires_unix_ms WHERE blob = ?2"
+               : "UPDATE latent SET bytes = ?1, blob = NULL WHERE blob = ?2"}) {
+      Statement put = TRY(copy.prepare(sql));
+      put.bind_bytes(gone ? std::string_view() : std::string_view(*bytes));
+      put.bind(hash);
+      TRY_VOID(put.run());
+    }
   }
   return copy.execute("DELETE FROM blob");
 }

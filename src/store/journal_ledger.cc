@@ -46,7 +46,8 @@ constexpr Fault kFaults[] = {
     {"SELECT id FROM job JOIN usage ON job_id = id WHERE state <> 'queued' AND state <> 'running' "
      "AND outcome <> state AND NOT (state = 'failed' AND outcome = 'refused')",
      "the usage row of job {} ended otherwise than the job"},
-    {"SELECT hash FROM blob WHERE refs <> (SELECT count(*) FROM artefact WHERE blob = hash)",
+    {"SELECT hash FROM blob WHERE refs <> (SELECT count(*) FROM artefact WHERE blob = hash) + "
+     "(SELECT count(*) FROM latent WHERE blob = hash)",
      "blob {} counts other references than it has"},
 };
 // Rows of jobs that even `expired` has forgotten are not looked up.

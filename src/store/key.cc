@@ -86,6 +86,23 @@ Result<std::string> random_id(std::string_view prefix) {
   return std::string(prefix) + id;
 }
 
+Result<std::string> random_bytes(std::size_t count) {
+  if (!start_sodium()) return fail(Code::Unavailable, "the system gives no random numbers");
+  std::string bytes(count, '\0');
+  randombytes_buf(bytes.data(), bytes.size());
+  return bytes;
+}
+
+std::string hmac_sha256(std::string_view key, std::string_view text) {
+  LARES_ASSERT(start_sodium(), "libsodium starts");
+  crypto_auth_hmacsha256_state state;
+  crypto_auth_hmacsha256_init(&state, bytes_of(key), key.size());
+  crypto_auth_hmacsha256_update(&state, bytes_of(text), text.size());
+  std::string out(crypto_auth_hmacsha256_BYTES, '\0');
+  crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(out.data()));
+  return out;
+}
+
 std::string digest(std::string_view bytes) {
   Hash hash{};
   crypto_generichash(hash.data(), hash.size(), bytes_of(bytes), bytes.size(), nullptr, 0);

@@ -1,5 +1,5 @@
 // Members' keys: how they are made, and what is kept of them; and ids and digests of what is
-// stored. libsodium is confined to key.cc.
+// stored; and what webhooks are signed with. libsodium is confined to key.cc.
 //
 // A key is "lares-" and 32 random bytes. Only its hash is stored: BLAKE2b with 256 bits. The bytes
 // are random, so there is nothing to guess and no need for a slow hash. Any thread.
@@ -27,6 +27,12 @@ bool same_hash(std::string_view a, std::string_view b);
 
 // `prefix` and 24 letters and digits that nobody can guess: 18 random bytes. Errors: Unavailable.
 Result<std::string> random_id(std::string_view prefix);
+
+// Errors: Unavailable.
+Result<std::string> random_bytes(std::size_t count);
+
+// 32 bytes: whoever has the key can tell that the text is from somebody who has it.
+std::string hmac_sha256(std::string_view key, std::string_view text);
 
 // What a blob is known by: BLAKE2b with 256 bits of the bytes, as 64 hexadecimal digits.
 std::string digest(std::string_view bytes);

@@ -141,6 +141,51 @@ constexpr std::array kMigrations = {
   ALTER TABLE usage ADD COLUMN session INTEGER;  -- In which run it ended; NULL: before there were.
   CREATE UNIQUE INDEX usage_job ON usage (job_id) WHERE job_id IS NOT NULL;
   CREATE INDEX usage_session ON usage (session) WHERE job_id IS NULL;
+)sql",
+    R"sql(
+  -- Latents that somebody keeps (store/latent_record.h), with what their numbers mean.
+  CREATE TABLE latent (
+    id TEXT PRIMARY KEY,
+    member_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    space TEXT NOT NULL,
+    family TEXT NOT NULL,
+    channels INTEGER NOT NULL,
+    factor INTEGER NOT NULL,
+    scale_millionths INTEGER NOT NULL,
+    shift_millionths INTEGER NOT NULL,
+    width INTEGER NOT NULL,   -- Cells.
+    height INTEGER NOT NULL,
+    dtype TEXT NOT NULL CHECK (dtype IN ('f32', 'f16')),
+    -- Of one that is not clean; NULL = it is.
+    noise_done INTEGER,
+    noise_steps INTEGER,
+    sampler TEXT,
+    cfg_millionths INTEGER,
+    seed INTEGER,
+    created_unix_ms INTEGER NOT NULL,
+    expires_unix_ms INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    bytes BLOB,               -- Small ones; others are blobs; neither: it is gone.
+    blob TEXT,
+    gone_unix_ms INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  CREATE INDEX latent_blob ON latent (blob) WHERE blob IS NOT NULL;
+  CREATE TABLE latent_share (
+    latent TEXT NOT NULL,
+    member_id INTEGER NOT NULL,
+    PRIMARY KEY (latent, member_id)
+  ) STRICT, WITHOUT ROWID;
+  -- Who is to be told when a job is over. `waiting` for its end, `due` until somebody has heard.
+  CREATE TABLE webhook (
+    job INTEGER PRIMARY KEY,
+    url TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'due', 'done', 'failed')),
+    tries INTEGER NOT NULL DEFAULT 0,
+    due_unix_ms INTEGER NOT NULL DEFAULT 0,
+    reason TEXT NOT NULL DEFAULT ''  -- Of the last try that failed.
+  ) STRICT;
+  CREATE INDEX webhook_due ON webhook (due_unix_ms) WHERE state = 'due';
 )sql"};
 constexpr auto kSchemaVersion = static_cast<std::int64_t>(kMigrations.size());
 

@@ -1,6 +1,6 @@
 """Runs one of the programs beside this file, which drive real clients, against the built server.
 
-  clients_test.py openai|ollama
+  clients_test.py openai|images|ollama
 """
 import pathlib
 import shutil

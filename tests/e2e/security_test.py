@@ -13,7 +13,7 @@ from lares_server import BINARY, PATIENCE, ROOT, Server, chat_body, stream
 
 SECRET = "xylophone-marmalade"  # In everything ana says.
 LONG = {**chat_body(f"Tell me a story of a {SECRET}", max_tokens=1800, ignore_eos=True)}
-SKETCH = f'"a red apple, {SECRET}" | encode | sample 2 seed 7 | out png'
+SKETCH = f'small = "a red apple, {SECRET}" | encode | sample 2 seed 7\nout small png\nkeep small 1d\n'
 
 # What each route is walked with: a body, and of whose thing its id is. A route that is not here fails the test.
 CHAT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 2}
@@ -29,6 +29,9 @@ WALK = {
     "POST /v1/sketches": {"body": {"sketch": '"a cat" | encode | sample 1 seed 1 | out png'}},
     "POST /v1/sketches/check": {"body": {"sketch": '"a cat" | encode | sample 1 seed 1 | out png'}},
     "POST /v1/images/generations": {"body": {"prompt": "a cat", "steps": 1}},
+    "POST /v1/images/edits": {"body": {"prompt": "a cat", "steps": 1}}, "GET /v1/webhooks": {}, "GET /v1/latents": {},
+    "GET /v1/latents/{id}": {"of": "latent"}, "DELETE /v1/latents/{id}": {"of": "latent"},
+    "POST /v1/latents/{id}": {"of": "latent", "tails": ["/share"], "body": {"member": "ben"}},
     "POST /sdapi/v1/txt2img": {"body": {"prompt": "a cat", "steps": 1}},
     "POST /sdapi/v1/img2img": {"body": {"prompt": "a cat", "steps": 1}},
     "GET /sdapi/v1/progress": {}, "GET /sdapi/v1/sd-models": {}, "POST /sdapi/v1/interrupt": {"body": {}},
@@ -38,7 +41,7 @@ WALK = {
     "GET /v1/usage/requests": {}, "GET /v1/settings": {"admin": True},
     "GET /v1/models/{id}": {"of": "nobody"},
     "DELETE /v1/chat/completions/{id}": {"of": "stream"}, "DELETE /v1/completions/{id}": {"of": "stream"},
-    "GET /v1/jobs/{id}": {"of": "job", "tails": ["", "/result", "/events"]},
+    "GET /v1/jobs/{id}": {"of": "job", "tails": ["", "/result", "/result/0", "/events"]},
     "POST /v1/jobs/{id}": {"of": "job", "tails": ["/retry"], "body": {}}, "DELETE /v1/jobs/{id}": {"of": "job"},
     "GET /v1/sketches/{id}": {"of": "sketch", "tails": ["", "/events", "/results/0"]},
     "DELETE /v1/sketches/{id}": {"of": "sketch"},
@@ -89,8 +92,9 @@ class EveryRoute(unittest.TestCase):
         status, _, text = self.ask("ana", "POST", "/v1/sketches", {"sketch": SKETCH}, Prefer="wait")
         self.assertEqual(status, 200, text)
         sketch = json.loads(text)["id"]
+        latent = json.loads(text)["kept"][0]["handle"].removeprefix("lat:")
         self.server.wait_for(lambda: json.loads(self.ask("ana", "GET", f"/v1/jobs/{job}")[2])["state"] == "done", "done")
-        return {"job": job, "sketch": sketch}
+        return {"job": job, "sketch": sketch, "latent": latent}
 
     def walk(self, ids):
         """(route, method, path, body, whose id) of every route, ids of ana's things filled in."""
@@ -144,6 +148,7 @@ class EveryRoute(unittest.TestCase):
         self.assertTrue(got.done, got.error)  # Nobody ended it.
         self.assertGreater(len(seen), 30)
         # Hers are still there.
+        self.assertEqual(self.ask("ana", "GET", f"/v1/latents/{ids['latent']}")[0], 200)
         self.assertEqual(self.ask("ana", "GET", f"/v1/jobs/{ids['job']}/result")[0], 200)
         self.assertEqual(self.ask_raw("ana", "GET", f"/v1/sketches/{ids['sketch']}/results/0")[0], 200)
 
