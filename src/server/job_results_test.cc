@@ -67,7 +67,7 @@ TEST_F(Kept, AnAnswerIsReadWithItsPicture) {
   ASSERT_TRUE(answer && *answer);
   EXPECT_EQ((*answer)->media_type, "application/json");
   EXPECT_EQ((*answer)->status, 200);
-  EXPECT_EQ((*answer)->bytes.size(), 11U + (100'000U + 2) / 3 * 4);
+  EXPECT_EQ((*answer)->bytes.size(), 10U + (100'000U + 2) / 3 * 4);
   const auto heads = journal_->artefacts(seq_);
   ASSERT_EQ(heads->size(), 3U);
   EXPECT_EQ((*heads)[2].name, "result/0");

@@ -125,7 +125,8 @@ TEST_F(MembersTest, ADatabaseOfTheFirstReleaseIsBroughtUpToDate) {
                    "ALTER TABLE usage DROP COLUMN job_id; ALTER TABLE usage DROP COLUMN session; "
                    "DROP TABLE job; DROP TABLE attempt; DROP TABLE event; DROP TABLE artefact; "
                    "DROP TABLE blob; DROP TABLE checkpoint; DROP TABLE expired; "
-                   "DROP TABLE session; "
+                   "DROP TABLE session; DROP TABLE latent; DROP TABLE latent_share; "
+                   "DROP TABLE webhook; "
                    "ALTER TABLE usage DROP COLUMN member_id; "
                    "INSERT INTO usage VALUES (1, 2, 'home', 'chat', 'm', 3, 4, 5, 6, NULL, NULL, "
                    "NULL, NULL, NULL, NULL, NULL, NULL, 'done', ''); PRAGMA user_version=1"));
