@@ -149,7 +149,8 @@ TEST(Timeline, ReadersSeeWholeEntriesWhileTheLoopWrites) {
   std::atomic<bool> stop{false};
   std::thread reader([&] {
     while (!stop) {
-      for (const json::Value& entry : steps_of(read(timeline, kAna, true))) {
+      const json::Value told = read(timeline, kAna, true);  // What is gone over lives in it.
+      for (const json::Value& entry : steps_of(told)) {
         double sum = 0;
         for (const json::Value& share : *entry.find("shares")->as<json::Array>())
           sum += number(share, "device_s");
