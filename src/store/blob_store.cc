@@ -106,6 +106,8 @@ Result<std::string> BlobStore::get(const std::string& hash) const {
 }
 
 void BlobStore::remove(const std::string& hash) {
+  // A damaged database may name anything.
+  if (hash.find_first_not_of("0123456789abcdef") != std::string::npos) return;
   ::unlink(path_of(hash).c_str());
 }
 
