@@ -49,6 +49,7 @@ def wait_ready(url, process):
 
 class Lares:
     name = "lares"
+    load_flags = ()
 
     def __init__(self, args, model):
         self.data = tempfile.TemporaryDirectory(prefix="lares-bench-")
@@ -72,8 +73,15 @@ class Lares:
         wait_ready(self.url + "/readyz", self.process)
 
 
+class DurableLares(Lares):
+    """Every request is in the journal before it is answered."""
+    name = "durable"
+    load_flags = ("--durable",)
+
+
 class LlamaServer:
     name = "llama-server"
+    load_flags = ()
     keys = []
 
     def __init__(self, args, model):
@@ -93,7 +101,7 @@ def run(server, scenario, args, seed):
         with tempfile.NamedTemporaryFile(suffix=".json") as out:
             subprocess.run([sys.executable, str(HERE / "household_load.py"), "--url", server.url, "--model", "default",
                             "--scenario", scenario, "--seconds", str(args.seconds), "--seed", str(seed),
-                            "--drain", "120", "--json", out.name,
+                            "--drain", "120", "--json", out.name, *server.load_flags,
                             *(word for key in server.keys for word in ("--key", key))], check=True, stdout=subprocess.DEVNULL)
             result = json.load(open(out.name))
     finally:
@@ -129,10 +137,12 @@ def main():
     ap.add_argument("--policy", default="lares")
     ap.add_argument("--lares-flags", default="", help="further flags of `lares serve`, as one text")
     ap.add_argument("--busy", type=int, default=0, help="processes that compute beside, for as long as it runs")
+    ap.add_argument("--beside-durable", action="store_true", help="not llama-server, but Lares with every request a job")
     ap.add_argument("--llama-bin")
     ap.add_argument("--json")
     ap.add_argument("--markdown")
     args = ap.parse_args()
+    args.other = DurableLares if args.beside_durable else LlamaServer
     args.llama_bin = args.llama_bin or subprocess.check_output([HERE / "build_llama_server.sh"], text=True).strip()
     model = subprocess.check_output([HERE / "make_model.sh", args.shape], text=True).strip()
 
@@ -147,27 +157,27 @@ def main():
 
 def compare(args, model):
     everything, lines = {}, []
-    head = ("| scenario | output tokens/s, Lares / llama-server | ratio (lower bound) | first token p95, s | "
+    head = (f"| scenario | output tokens/s, Lares / {args.other.name} | ratio (lower bound) | first token p95, s | "
             "longest gap, s | errors |\n|---|---|---|---|---|---|")
     for scenario in args.scenarios.split(","):
         pairs = []
         for i in range(args.pairs):
             load = os.getloadavg()[0]
-            order = [Lares(args, model), LlamaServer(args, model)]
+            order = [Lares(args, model), args.other(args, model)]
             if i % 2:
                 order.reverse()
             pair = {server.name: run(server, scenario, args, seed=i + 1) for server in order}
             pairs.append(pair)
-            ours, theirs = pair["lares"], pair["llama-server"]
+            ours, theirs = pair["lares"], pair[args.other.name]
             print(f"{scenario} pair {i + 1}: output {ours['output_tok_s']:.1f} / {theirs['output_tok_s']:.1f} tok/s, "
                   f"first p95 {ours['first_p95']:.2f} / {theirs['first_p95']:.2f} s, gap {ours['gap_max']:.2f} / "
                   f"{theirs['gap_max']:.2f} s, errors {ours['errors']} / {theirs['errors']}, load before {load:.2f}",
                   flush=True)
         everything[scenario] = pairs
-        middle, low = summary([p["lares"]["output_tok_s"] / p["llama-server"]["output_tok_s"] for p in pairs])
+        middle, low = summary([p["lares"]["output_tok_s"] / p[args.other.name]["output_tok_s"] for p in pairs])
         med = lambda who, what: statistics.median(p[who][what] for p in pairs)
-        both = lambda what, form: f"{med('lares', what):{form}} / {med('llama-server', what):{form}}"
-        errors = f"{sum(p['lares']['errors'] for p in pairs)} / {sum(p['llama-server']['errors'] for p in pairs)}"
+        both = lambda what, form: f"{med('lares', what):{form}} / {med(args.other.name, what):{form}}"
+        errors = f"{sum(p['lares']['errors'] for p in pairs)} / {sum(p[args.other.name]['errors'] for p in pairs)}"
         lines.append(f"| `{scenario}` | {both('output_tok_s', '.1f')} | {middle:.2f} ({low:.2f}) | "
                      f"{both('first_p95', '.2f')} | {both('gap_max', '.2f')} | {errors} |")
     table = head + "\n" + "\n".join(lines)
