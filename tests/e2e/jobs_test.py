@@ -1,4 +1,5 @@
 """Jobs of the journal: submitted, followed, cancelled, tried again; and what asks for one in its headers."""
+import asyncio
 import contextlib
 import http.client
 import json
@@ -12,7 +13,7 @@ import tempfile
 import unittest
 
 from faults_test import NO_TIE
-from lares_server import BINARY, PATIENCE, Server, chat_body
+from lares_server import BINARY, PATIENCE, Server, chat_body, stream
 
 OVER = ("done", "failed", "cancelled")
 
@@ -58,6 +59,50 @@ def rows(server, query):
 
 
 LONG = chat_body("Tell me a story", max_tokens=1000, ignore_eos=True)
+
+
+class WallClock(unittest.TestCase):
+    DAY = 86400
+
+    def setUp(self):
+        folder = tempfile.mkdtemp(prefix="lares-clock-")
+        self.addCleanup(shutil.rmtree, folder)
+        shim = f"{folder}/shim.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", pathlib.Path(__file__).with_name("clock_shim.c"), "-o", shim,
+                        "-ldl"], check=True)
+        self.offset = pathlib.Path(folder, "offset")
+        self.jump(0)
+        self.server = Server(env={"LD_PRELOAD": shim, "LARES_TEST_CLOCK": str(self.offset)})
+        self.addCleanup(self.server.stop)
+
+    def jump(self, seconds):
+        fresh = self.offset.with_suffix(".new")
+        fresh.write_text(str(seconds))
+        fresh.rename(self.offset)
+
+    def test_a_clock_that_jumps_loses_nothing(self):
+        server, ask = self.server, chat_body("How many grams are in 3 kilograms?")
+        first = submit(server, ask)
+        self.assertEqual(wait_over(server, first)["state"], "done")
+        created = job(server, first)["created"]
+        for days in (3, -3000, 0):
+            self.jump(days * self.DAY)
+            id = submit(server, ask)
+            self.assertEqual(wait_over(server, id)["state"], "done", days)
+            self.assertIn("3000", text_of(server, id))
+            # Its time is the clock's: the shim is at work.
+            self.assertAlmostEqual(job(server, id)["created"], created + days * self.DAY, delta=600)
+        self.assertIn("3000", text_of(server, first))  # Three days are within what is kept.
+        self.assertEqual(len(json.loads(server.get("/v1/jobs")[1])["data"]), 4)
+        server.lares("usage", "--check")
+
+    def test_a_stream_does_not_notice(self):
+        def jump(got):
+            self.jump({10: 3 * self.DAY, 20: -3000 * self.DAY}.get(got.chunks, 0))
+        got = asyncio.run(stream(self.server, chat_body("Tell me a story", max_tokens=60, ignore_eos=True), jump))
+        self.assertTrue(got.done, got.error)
+        self.assertEqual(got.usage["completion_tokens"] if got.usage else 60, 60)
+        self.server.lares("usage", "--check")
 
 
 class Jobs(unittest.TestCase):

@@ -21,9 +21,11 @@ PATIENCE = 60.0  # Seconds until a test gives up waiting for what must happen.
 class Server:
     """One `lares serve` on a port of its own, with its own data folder."""
 
-    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None, flags_of=None, binary=BINARY):
+    def __init__(self, *flags, models=STARTER, wait_ready=True, prepare=None, flags_of=None, binary=BINARY,
+                 env=None):
         """`prepare(data)` is called with the data folder before the server starts; `flags_of(data)` gives more flags."""
         self.data = tempfile.mkdtemp(prefix="lares-test-")
+        self.env = {**os.environ, **(env or {})}
         if prepare:
             prepare(self.data)
         if flags_of:
@@ -34,7 +36,8 @@ class Server:
 
     def start(self, wait_ready=True):
         """Also after an end: on the same data folder, and another port."""
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env=self.env)
         line = self.process.stdout.readline()
         if not line.startswith("listening on http://"):
             self.process.wait(PATIENCE)
