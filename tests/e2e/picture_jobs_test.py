@@ -6,7 +6,12 @@ import hmac
 import http.client
 import http.server
 import json
+import pathlib
 import queue
+import shutil
+import ssl
+import subprocess
+import tempfile
 import threading
 import unittest
 
@@ -353,7 +358,7 @@ class Restarts(unittest.TestCase):
 class Receiver:
     """Takes webhooks on a port of this machine; answers with the statuses that it is given, then 200."""
 
-    def __init__(self, *statuses):
+    def __init__(self, *statuses, certificate=None):
         self.got = queue.Queue()
         left = list(statuses)
         got = self.got
@@ -370,7 +375,14 @@ class Receiver:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?x=1"
+        scheme = "http"
+        if certificate:
+            scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.server.handle_error = lambda *_: None  # A client that turns away.
+        self.url = f"{scheme}://127.0.0.1:{self.server.server_port}/hook?x=1"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def __enter__(self):
@@ -384,12 +396,43 @@ class Receiver:
         return self.got.get(timeout=PATIENCE)
 
 
+def certificate_for(folder, address):
+    """A certificate and its key in one file, signed by itself."""
+    path = f"{folder}/{address}.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test", "-addext",
+                    f"subjectAltName=IP:{address}", "-keyout", f"{path}.key", "-out", path], check=True, capture_output=True)
+    with open(path, "a") as out, open(f"{path}.key") as key:
+        out.write(key.read())
+    return path
+
+
 def hooked(server, url, **body):
     return server.post("/v1/jobs", {"request": {"path": "/v1/chat/completions", "body": chat_body("Hello", **body)},
                                     "webhook": {"url": url}})
 
 
 class Webhooks(unittest.TestCase):
+    def test_over_tls_only_to_whom_the_certificate_names(self):
+        folder = tempfile.mkdtemp(prefix="lares-tls-")
+        self.addCleanup(shutil.rmtree, folder)
+        good, other = (certificate_for(folder, address) for address in ("127.0.0.1", "127.0.0.2"))
+        trusted = f"{folder}/trusted.pem"
+        pathlib.Path(trusted).write_text(pathlib.Path(good).read_text() + pathlib.Path(other).read_text())
+        unknown = certificate_for(tempfile.mkdtemp(dir=folder), "127.0.0.1")
+        with Server("--webhooks-reach", "any", env={"SSL_CERT_FILE": trusted}) as server:
+            with Receiver(certificate=good) as receiver:
+                status, answer = hooked(server, receiver.url, max_tokens=4)
+                self.assertEqual(status, 202, answer)
+                _, headers, body = receiver.next()
+                self.assertEqual(json.loads(body)["data"]["id"], answer["id"])
+            for certificate in (other, unknown):  # Of another address; of nobody that is trusted.
+                with Receiver(certificate=certificate) as receiver:
+                    status, answer = hooked(server, receiver.url, max_tokens=4)
+                    self.assertEqual(status, 202, answer)
+                    server.wait_for(lambda: job(server, answer["id"])["webhook"]["tries"] >= 1, "tried")
+                    self.assertIn("certificate", job(server, answer["id"])["webhook"]["reason"].lower())
+                    self.assertTrue(receiver.got.empty())
+
     def test_a_receiver_hears_of_the_end_and_can_tell_who_says_so(self):
         with Server("--webhooks-reach", "any") as server, Receiver() as receiver:
             status, answer = hooked(server, receiver.url, max_tokens=4)
