@@ -16,6 +16,7 @@
 #include <toml++/toml.h>
 
 #include "app/settings.h"
+#include "app/toml_letters.h"
 #include "core/assert.h"
 #include "core/text.h"
 #include "sched/classes.h"
@@ -430,6 +431,12 @@ Config default_config() {
 
 Result<> read_toml(std::string_view text, const std::string& name, Config& config) {
   const Source source{name, std::filesystem::path(name).parent_path()};
+  if (const auto at = stray_letter(text)) {
+    const auto line = 1 + std::ranges::count(text.substr(0, *at), '\n');
+    return fail(Code::Invalid, fmt::format("{}:{}: a letter beyond ASCII; write such in quotes, or "
+                                           "in a comment",
+                                           name, line));
+  }
   const toml::parse_result parsed = toml::parse(text, name);
   if (!parsed) {
     return source.at(parsed.error().source(), parsed.error().description());
