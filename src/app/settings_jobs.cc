@@ -1,17 +1,8 @@
 // The settings of the journal's jobs and of webhooks.
 #include "app/settings.h"
+#include "app/settings_units.h"
 
 namespace lares::app {
-namespace {
-
-constexpr double kKiB = 1024;
-constexpr double kMiB = 1024 * kKiB;
-constexpr double kGiB = 1024 * kMiB;
-constexpr double kMs = 1e6;  // Nanoseconds.
-constexpr double kSecond = 1e9;
-constexpr double kHour = 3600 * kSecond;
-
-}  // namespace
 
 std::vector<Setting> job_settings() {
   return {

@@ -1,14 +1,8 @@
 #include "app/settings.h"
+#include "app/settings_units.h"
 
 namespace lares::app {
 namespace {
-
-constexpr double kKiB = 1024;
-constexpr double kMiB = 1024 * kKiB;
-constexpr double kGiB = 1024 * kMiB;
-constexpr double kMs = 1e6;  // Nanoseconds.
-constexpr double kSecond = 1e9;
-constexpr double kHour = 3600 * kSecond;
 
 // Those of the server, its models, its scheduler and its device.
 std::vector<Setting> first_settings() {

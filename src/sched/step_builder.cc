@@ -69,16 +69,20 @@ class StepBuilder {
     m_.steps_since_prompt = record_->shape.prompt > 0 ? 0 : m_.steps_since_prompt + 1;
     const auto count = static_cast<std::uint32_t>(out_.items.size()) - first_;
     out_.actions.emplace_back(RunStep{device_.id, m_.id, record_->run, first_, count});
-    for (const PlannedItem& item : record_->items) {
-      const Job& job = s_.jobs[item.slot];
-      if (job.checkpoint > 0 && job.checkpoint == job.planned)
-        s_.save_checkpoint(m_, item.slot, out_);
-    }
+    if (!m_.limits.cut_anywhere) save_checkpoints();
     return true;
   }
 
  private:
   enum class Outcome : std::uint8_t { Served, PassedOver, NoRoom };
+
+  void save_checkpoints() {
+    for (const PlannedItem& item : record_->items) {
+      const Job& job = s_.jobs[item.slot];
+      if (job.checkpoint > 0 && job.checkpoint == job.planned)
+        s_.save_checkpoint(m_, item.slot, out_);
+    }
+  }
 
   [[nodiscard]] std::uint32_t running() const {
     return static_cast<std::uint32_t>(m_.running.size());

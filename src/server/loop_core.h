@@ -214,8 +214,8 @@ class LoopCore final : public Service {
   void handle(const worker::SaveFailed& message);
   void handle(const worker::RestoreFailed& message);
   void on_item(const engine::ItemResult& item, const sched::StepItem& sent);
+  Request* request_of(JobId job);
   void charge(const sched::Decision& decision);
-  void note_charge(const sched::Charge& charge, std::string_view member, std::string_view cls);
   void settle_rows();
   void keep_row(store::UsageRow row);
   void on_token(Request& request, std::uint32_t choice, const engine::ItemResult& item);

@@ -325,17 +325,25 @@ void LoopCore::tell_text(Request& request, std::uint32_t index, TextDelta delta)
   if (all) end_request(request.id, store::Outcome::Done, std::nullopt, "");
 }
 
+// Whose choice the scheduler's job is or was; null once the request has ended.
+Request* LoopCore::request_of(JobId job) {
+  if (const auto choice = choices_.find(job); choice != choices_.end())
+    return &requests_.at(choice->second.first);
+  const auto done = done_choices_.find(job);
+  return done == done_choices_.end() ? nullptr : &requests_.at(done->second);
+}
+
 // Device time, as the scheduler splits the answered steps over their items.
 void LoopCore::charge(const sched::Decision& decision) {
+  const auto note = [this](const sched::Charge& charge, std::string_view member,
+                           std::string_view cls) {
+    if (options_.timeline) options_.timeline->charged(charge.member, member, cls, charge.device);
+  };
   for (const sched::Charge& charge : decision.charges) {
-    const auto choice = choices_.find(charge.job);
-    const auto done = done_choices_.find(charge.job);
-    if (choice != choices_.end() || done != done_choices_.end()) {
-      Request& request =
-          requests_.at(choice != choices_.end() ? choice->second.first : done->second);
-      request.device += charge.device;
+    if (Request* request = request_of(charge.job)) {
+      request->device += charge.device;
       device_clock_.charged(charge.device);
-      note_charge(charge, request.generation.member.name, request.generation.cls);
+      note(charge, request->generation.member.name, request->generation.cls);
       continue;
     }
     const auto ended = std::ranges::find_if(ended_rows_, [&](const EndedRow& e) {
@@ -344,18 +352,13 @@ void LoopCore::charge(const sched::Decision& decision) {
     if (ended != ended_rows_.end()) {
       ended->row.device += charge.device;
       device_clock_.charged(charge.device);
-      note_charge(charge, ended->row.member, ended->row.cls);
+      note(charge, ended->row.member, ended->row.cls);
     } else {
       device_clock_.unclaimed(charge.device);
-      note_charge(charge, "", "");
+      note(charge, "", "");
     }
   }
   if (options_.timeline) options_.timeline->settle();
-}
-
-void LoopCore::note_charge(const sched::Charge& charge, std::string_view member,
-                           std::string_view cls) {
-  if (options_.timeline) options_.timeline->charged(charge.member, member, cls, charge.device);
 }
 
 void LoopCore::settle_rows() {

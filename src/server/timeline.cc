@@ -40,7 +40,15 @@ void Timeline::charged(MemberId member, std::string_view name, std::string_view 
   // A step's charges sum to its time.
   while (left_ <= Duration{0} && at_ + 1 < pending_.size()) left_ = pending_[++at_].device;
   left_ -= device;
-  add_share(pending_[at_], {member, named(name), named(cls), device});
+  Entry& entry = pending_[at_];
+  // Most charges of a step are of few members: names are looked up once for each.
+  for (std::uint16_t i = 0; i < entry.count; ++i) {
+    Share& share = entry.shares.at(i);
+    if (share.member != member || names_[share.cls] != cls) continue;
+    share.device += device;
+    return;
+  }
+  add_share(entry, {member, named(name), named(cls), device});
 }
 
 void Timeline::add_share(Entry& entry, const Share& share) {

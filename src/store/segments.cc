@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include <fmt/format.h>
 
-#include "store/sqlite.h"
+#include "store/schema.h"
 
 namespace lares::store {
 namespace {
@@ -26,11 +25,8 @@ constexpr std::array kParts{
 };
 
 Result<Database> open_ledger(const std::string& folder) {
-  const std::string path = folder + "/lares.db";
-  std::error_code none;
-  if (!std::filesystem::exists(path, none))
-    return fail(Code::NotFound, fmt::format("nothing has served from {} yet", folder));
-  return Database::open(path, Access::ReadOnly);
+  return open_existing_database(folder, Access::ReadOnly,
+                                fmt::format("nothing has served from {} yet", folder));
 }
 
 Result<Segment> segment_of(Database& ledger, const Part& part, std::int64_t unix_ms) {

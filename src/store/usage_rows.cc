@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <fmt/format.h>
+
 namespace lares::store {
 namespace {
 
@@ -70,7 +72,9 @@ Duration clock_of(const Statement& row, int column) {
   return row.is_null(column) ? Duration(-1) : Duration(row.integer(column));
 }
 
-UsageRow row_of(const Statement& row) {
+}  // namespace
+
+UsageRow usage_of(const Statement& row) {
   UsageRow out;
   out.job = static_cast<std::uint64_t>(row.integer(0));
   out.accepted_unix_ms = row.integer(1);
@@ -95,15 +99,10 @@ UsageRow row_of(const Statement& row) {
   return out;
 }
 
-}  // namespace
-
 Result<> each_usage(Database& database, const std::function<void(const UsageRow&)>& row) {
-  Statement query = TRY(database.prepare(
-      "SELECT job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, "
-      "output_tokens, device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, "
-      "inference_ns, deliver_ns, first_token_ns, total_ns, outcome, reason, member_id, job_id "
-      "FROM usage ORDER BY rowid"));
-  while (TRY(query.row())) row(row_of(query));
+  Statement query =
+      TRY(database.prepare(fmt::format("SELECT {} FROM usage ORDER BY rowid", kUsageColumns)));
+  while (TRY(query.row())) row(usage_of(query));
   return {};
 }
 

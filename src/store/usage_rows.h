@@ -16,6 +16,14 @@ namespace lares::store {
 Result<> insert_usage(Database& database, std::span<const UsageRow> rows,
                       std::optional<std::int64_t> session);
 
+// What a query selects so that usage_of() can read a row of its answer, from the first column on.
+inline constexpr const char* kUsageColumns =
+    "job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, output_tokens, "
+    "device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, inference_ns, deliver_ns, "
+    "first_token_ns, total_ns, outcome, reason, member_id, job_id";
+inline constexpr int kUsageColumnCount = 21;
+UsageRow usage_of(const Statement& row);
+
 // Every row, in the order of its end. Errors: Io, Corrupt.
 Result<> each_usage(Database& database, const std::function<void(const UsageRow&)>& row);
 

@@ -3,25 +3,15 @@
 #include <fmt/format.h>
 
 #include "store/schema.h"
+#include "store/usage_rows.h"
 
 namespace lares::store {
 namespace {
 
 constexpr std::int64_t kHourMs = 3'600'000;
 
-Duration clock_of(const Statement& row, int column) {
-  return row.is_null(column) ? Duration(-1) : Duration(row.integer(column));
-}
-
 Duration mean_of(const Statement& row, int column) {
   return row.is_null(column) ? Duration{} : Duration(static_cast<std::int64_t>(row.real(column)));
-}
-
-Outcome outcome_of(std::string_view name) {
-  for (const Outcome outcome : {Outcome::Failed, Outcome::Cancelled, Outcome::Refused}) {
-    if (name == outcome_name(outcome)) return outcome;
-  }
-  return Outcome::Done;
 }
 
 }  // namespace
@@ -60,38 +50,15 @@ Result<std::vector<HourUse>> UsageView::hours(std::int64_t since_unix_ms) {
 Result<std::vector<PastRequest>> UsageView::requests(std::optional<MemberId> of,
                                                      std::int64_t before, std::uint32_t limit) {
   // Both ways it is a walk along an index, from the newest on.
-  Statement query = TRY(database_.prepare(fmt::format(
-      "SELECT rowid, job, accepted_unix_ms, member, class, model, prompt_tokens, cached_tokens, "
-      "output_tokens, device_ns, queue_wait_ns, model_load_ns, text_work_ns, prefill_ns, "
-      "inference_ns, deliver_ns, first_token_ns, total_ns, outcome, reason, member_id, job_id "
-      "FROM usage WHERE rowid < ?{} ORDER BY rowid DESC LIMIT ?",
-      of ? " AND member_id = ?" : "")));
+  Statement query = TRY(database_.prepare(
+      fmt::format("SELECT {}, rowid FROM usage WHERE rowid < ?{} ORDER BY rowid DESC LIMIT ?",
+                  kUsageColumns, of ? " AND member_id = ?" : "")));
   query.bind(before > 0 ? before : INT64_MAX);
   if (of) query.bind(std::int64_t{of->value});
   query.bind(std::int64_t{limit});
   std::vector<PastRequest> found;
   while (TRY(query.row())) {
-    PastRequest& past = found.emplace_back();
-    past.number = query.integer(0);
-    UsageRow& row = past.row;
-    row.job = static_cast<std::uint64_t>(query.integer(1));
-    row.accepted_unix_ms = query.integer(2);
-    row.member = query.text(3);
-    row.cls = query.text(4);
-    row.model = query.text(5);
-    row.prompt_tokens = static_cast<std::uint32_t>(query.integer(6));
-    row.cached_tokens = static_cast<std::uint32_t>(query.integer(7));
-    row.output_tokens = static_cast<std::uint32_t>(query.integer(8));
-    row.device = Duration(query.integer(9));
-    Duration* const clocks[] = {&row.clocks.queue_wait,  &row.clocks.model_load,
-                                &row.clocks.text_work,   &row.clocks.prefill,
-                                &row.clocks.inference,   &row.clocks.deliver,
-                                &row.clocks.first_token, &row.clocks.total};
-    for (int i = 0; i < 8; ++i) *clocks[i] = clock_of(query, 10 + i);
-    row.outcome = outcome_of(query.text(18));
-    row.reason = query.text(19);
-    row.member_id = MemberId{static_cast<std::uint32_t>(query.integer(20))};
-    row.job_id = query.is_null(21) ? "" : std::string(query.text(21));
+    found.push_back({.number = query.integer(kUsageColumnCount), .row = usage_of(query)});
   }
   return found;
 }

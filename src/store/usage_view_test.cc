@@ -1,9 +1,10 @@
 #include "store/usage_view.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include "core/test_folder.h"
 
 namespace lares::store {
 namespace {
@@ -13,8 +14,7 @@ constexpr std::int64_t kHour = 1'700'000'000'000 / 3'600'000 * 3'600'000;
 class UsageViewTest : public ::testing::Test {
  protected:
   UsageViewTest() {
-    char pattern[] = "/tmp/lares-view-XXXXXX";
-    folder_ = ::mkdtemp(pattern);
+    folder_ = test_file(::testing::UnitTest::GetInstance()->current_test_info()->name());
     ledger_ = *UsageLedger::open(folder_);
   }
   ~UsageViewTest() override { std::filesystem::remove_all(folder_); }
