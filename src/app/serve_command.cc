@@ -33,6 +33,7 @@
 #include "server/metrics.h"
 #include "server/routes.h"
 #include "server/webhooks.h"
+#include "server/work.h"
 #include "store/folder_lock.h"
 #include "store/journal.h"
 #include "store/members.h"
@@ -182,6 +183,11 @@ server::WebOptions web_options(const Config& config,
   return web;
 }
 
+// A stream says meanwhile how it is.
+bool waits_for_its_end(const server::HttpRequest& request) {
+  return !server::is_streamed(request.path, request.body);
+}
+
 // What works on the journal.
 struct Journalled {
   server::Jobs& jobs;
@@ -315,7 +321,7 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   latents.load(std::move(journal.latents));
   server::Webhooks webhooks(writer, server::system_resolver(), server::socket_transport(),
                             TRY(webhooks_options(config)));
-  server::TimeLimit time_limit(config.jobs_wait);
+  server::TimeLimit time_limit(config.jobs_wait, waits_for_its_end);
   server::JobsOptions job_options = jobs_options(config);
   job_options.on_tick = [&webhooks, &time_limit] {
     webhooks.look();

@@ -23,7 +23,7 @@ std::optional<std::string_view> match(std::string_view path_template, std::strin
 
 bool waits_for_answer(const HttpRequest& request, std::string_view route) {
   if (request.method != "POST" || !makes_work(route) || JobRoutes::wants_job(request)) return false;
-  return !is_multipart(request.header("content-type")) && !is_streamed(route, request.body);
+  return !is_multipart(request.header("content-type"));
 }
 
 std::optional<store::UsageBy> usage_by(std::string_view name) {

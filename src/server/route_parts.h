@@ -15,8 +15,8 @@ namespace lares::server {
 // of models may hold slashes.
 std::optional<std::string_view> match(std::string_view path_template, std::string_view path);
 
-// Whether its client waits for the whole answer: it is no stream, which says meanwhile how it is,
-// and no job already.
+// Whether its client may wait for the whole answer: it is no job already. (Whether it is a stream,
+// which says meanwhile how it is, stands in its body: is_streamed().)
 bool waits_for_answer(const HttpRequest& request, std::string_view route);
 
 std::optional<store::UsageBy> usage_by(std::string_view name);

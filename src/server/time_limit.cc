@@ -94,7 +94,9 @@ void TimeLimit::look(Instant now) {
       it = entries_.erase(it);
     }
   }
-  for (const auto& exchange : late) exchange->take_away();
+  for (const auto& exchange : late) {
+    if (!waits_ || waits_(exchange->request())) exchange->take_away();
+  }
 }
 
 }  // namespace lares::server

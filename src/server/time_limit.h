@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "core/types.h"
 #include "server/http.h"
@@ -20,7 +21,11 @@ class TimeLimit {
   // Gets the exchange that waited too long; any thread.
   using TakeOver = std::function<void(const std::shared_ptr<Exchange>&)>;
 
-  explicit TimeLimit(Duration limit) : limit_(limit) {}
+  // Whether a late request may be taken away. Asked once, when it is late: most never are.
+  using Waits = std::function<bool(const HttpRequest&)>;
+
+  explicit TimeLimit(Duration limit, Waits waits = nullptr)
+      : limit_(limit), waits_(std::move(waits)) {}
 
   // What its route is to answer in place of `exchange`.
   std::shared_ptr<Exchange> watch(const std::shared_ptr<Exchange>& exchange, Instant now,
@@ -36,6 +41,7 @@ class TimeLimit {
   };
 
   const Duration limit_;
+  const Waits waits_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // The oldest first.
 };

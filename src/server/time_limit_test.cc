@@ -73,6 +73,23 @@ TEST_F(TimeLimits, WhatIsLateIsTakenOverAndItsRouteHearsNobodyIsThere) {
   EXPECT_EQ(taken_, 1);
 }
 
+TEST_F(TimeLimits, WhatDoesNotWaitIsAskedOnceAndLeftAlone) {
+  int asked = 0;
+  TimeLimit limit(std::chrono::seconds(10), [&](const HttpRequest&) {
+    ++asked;
+    return false;
+  });
+  const auto exchange = limit.watch(client_, Instant{}, [this](const auto&) { ++taken_; });
+  limit.look(Instant(std::chrono::seconds(5)));
+  EXPECT_EQ(asked, 0);
+  limit.look(Instant(std::chrono::seconds(10)));
+  limit.look(Instant(std::chrono::seconds(20)));
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(taken_, 0);
+  exchange->respond(with_status(200));
+  EXPECT_EQ(client_->answers, std::vector{200});
+}
+
 TEST_F(TimeLimits, AStreamThatHasBegunGoesOn) {
   const auto exchange = watched();
   exchange->begin_stream(200, "text/plain", {});
