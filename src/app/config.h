@@ -53,6 +53,7 @@ struct Config {
   Duration slice{};
   Duration slice_alone{};
   Duration guard{};
+  Duration lead{};
   std::uint32_t step_tokens = 0;
   std::uint32_t sequences = 0;
   std::uint32_t jobs = 0;

@@ -106,14 +106,24 @@ std::string promises(const Report& r) {
     out += fmt::format("    {:<13} {}\n", r.options.classes[i].name,
                        format_duration(r.guarantees.longest_wait[i]));
   }
-  out += "  a step of so many tokens takes\n";
+  const sched::CostTable& cost = r.device.cost;
+  out += "  a step of so many tokens takes, of streams and of a prompt\n";
   for (std::size_t k = 0; k < sched::CostTable::kKnots; ++k) {
     const std::uint32_t tokens = sched::CostTable::knot_tokens(k);
     if (tokens > r.device.limits.batch_tokens) break;
-    out += fmt::format("    {:<13} {}\n", tokens,
-                       format_duration(r.device.cost.time({.tokens = tokens})));
+    const std::string streams = tokens <= r.options.running_max
+                                    ? format_duration(cost.time({.tokens = tokens}))
+                                    : std::string();
+    out += fmt::format("    {:<13} {:<9} {}\n", tokens, streams,
+                       format_duration(cost.time({.tokens = tokens, .prompt = tokens})));
   }
-  return out;
+  const auto thousand = [](std::int64_t each_ps) {
+    return format_duration(Duration(each_ps));  // Thousand positions, in nanoseconds.
+  };
+  return out + fmt::format(
+                   "  and for each thousand positions that a stream looks back {}, beside "
+                   "a prompt {} more\n",
+                   thousand(cost.decode_attended_ps), thousand(cost.mixed_ps));
 }
 
 std::string where_time_went(const Report& r) {
@@ -156,6 +166,7 @@ sched::Options scheduler_options(const Config& config) {
   options.slice = config.slice;
   options.slice_alone = config.slice_alone;
   options.tuning.guard = config.guard;
+  options.lead_max = config.lead;
   for (const std::string& name : config.classes)
     options.classes.push_back(class_spec(config, name));
   return options;

@@ -74,9 +74,10 @@ struct LoadSpec {
   bool pictures = false;  // `path` is a folder in the layout of diffusers.
 };
 
-// How long a step of so many tokens took, with little in the pool.
+// How long a step took: decodes, each at `position`, and a chunk of a prompt from `from` on.
 struct StepTime {
-  std::uint32_t tokens = 0;
+  std::uint32_t decodes = 0, position = 0;
+  std::uint32_t prompt = 0, from = 0;
   Duration time{};
 };
 
@@ -89,7 +90,7 @@ struct Loaded {
   std::uint32_t sequences = 0;
   Bytes weights, kv, compute;  // Device memory now held.
   Duration took{};
-  std::vector<StepTime> step_times{};  // If LoadSpec::measure_steps; at powers of two, from 1 on.
+  std::vector<StepTime> step_times{};  // If LoadSpec::measure_steps: see sched::CostTable::fit().
 };
 
 // How the next token is chosen. Defaults and order of stages: engine/llm/sampler.h.
@@ -242,8 +243,7 @@ class Engine {
   // Unknown ones are ignored. Of a pass: it goes on without it.
   virtual void discard(ModelId /*model*/, Handle /*handle*/) {}
 
-  // Most threads a run may use from the next run on; engines without threads of their own ignore
-  // it.
+  // Most threads a run may use from the next one on; without threads of its own, ignored.
   virtual void set_threads(std::uint32_t /*threads*/) {}
 };
 

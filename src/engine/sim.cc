@@ -130,11 +130,11 @@ Result<Loaded> SimEngine::load(const LoadSpec& spec) {
   loaded.weights = Bytes{kWeightBytes};
   loaded.kv = kv;
   loaded.took = options_.cost.load;
-  for (std::uint32_t tokens = 1; spec.measure_steps && tokens <= 512; tokens *= 2) {
+  for (std::uint32_t n = 1; spec.measure_steps && n <= 512; n *= 2) {
     const SimCost& cost = options_.cost;
-    const bool decodes = tokens <= 16;
-    loaded.step_times.push_back(
-        {tokens, cost.fixed + cost_at(decodes ? cost.decode : cost.prompt, tokens)});
+    if (n <= 64)
+      loaded.step_times.push_back({.decodes = n, .time = cost.fixed + cost_at(cost.decode, n)});
+    loaded.step_times.push_back({.prompt = n, .time = cost.fixed + cost_at(cost.prompt, n)});
   }
 
   const std::lock_guard lock(mutex_);

@@ -13,7 +13,8 @@ constexpr std::uint32_t kNewest = 4;   // A new length counts a quarter of what 
 
 }  // namespace
 
-Accounts::Accounts(std::uint32_t classes) : classes_(classes), windows_(classes + 1) {}
+Accounts::Accounts(std::uint32_t classes, std::int64_t credit)
+    : classes_(classes), credit_(credit), windows_(classes + 1) {}
 
 Accounts::Index Accounts::member(MemberId id) {
   const auto [it, fresh] = by_id_.try_emplace(id, size());
@@ -39,6 +40,7 @@ void Accounts::lift(Member& member) {
     if (other.waiting > 0) least = std::min(least, other.counter);
   }
   if (least == std::numeric_limits<std::int64_t>::max()) least = members_[last_].counter;
+  if (member.running > 0) least -= credit_;
   if (least <= member.counter) return;
   member.counter = least;
   ++member.lifts;

@@ -5,8 +5,9 @@
 // OSDI 2024). It grows only by what was measured; *order* adds the outstanding prediction of what
 // already runs, which vanishes as the measurement arrives. A member who has nothing waiting and
 // submits a job is lifted to the least counter among the members with jobs waiting, or, if there
-// are none, to that of the member whose job left the queue last: idleness earns no credit, and
-// neither does having one job run while others wait for theirs.
+// are none, to that of the member whose job left the queue last: idleness earns no credit. One
+// whose jobs run keeps some of it, `credit`: it asks for what it is not given; but not more, for
+// one small stream beside others that wait is all that somebody may want.
 //
 // Invariants (check()):
 //   1. Counters never fall; a lift never lowers one. (Held by TestDevice, step by step.)
@@ -57,7 +58,8 @@ class Accounts {
     std::uint32_t jobs = 0;  // Waiting or running; at 0 a named task is forgotten.
   };
 
-  explicit Accounts(std::uint32_t classes);
+  // `credit`: in the policy's currency, over weight.
+  Accounts(std::uint32_t classes, std::int64_t credit);
 
   Index member(MemberId id);  // Found or new.
   void set_limits(MemberId id, const MemberLimits& limits);
@@ -106,6 +108,7 @@ class Accounts {
   Index find_task(Index member, TaskId id);
 
   std::uint32_t classes_;
+  std::int64_t credit_;
   std::vector<Member> members_;
   std::unordered_map<MemberId, Index> by_id_;  // Looked up, never iterated.
   Index last_ = 0;                             // The member whose job left the queue last.

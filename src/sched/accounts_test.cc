@@ -14,7 +14,7 @@ Accounts::Index join(Accounts& accounts, std::uint32_t id, std::uint64_t task = 
 }
 
 TEST(Accounts, AWeightOfTwoIsChargedHalf) {
-  Accounts accounts(1);
+  Accounts accounts(1, 0);
   accounts.set_limits(MemberId{1}, {.weight = 2000});
   const auto heavy = join(accounts, 1);
   const auto plain = join(accounts, 2);
@@ -25,7 +25,7 @@ TEST(Accounts, AWeightOfTwoIsChargedHalf) {
 }
 
 TEST(Accounts, WhoeverJoinsIsLiftedToTheLeastOfThoseThatWait) {
-  Accounts accounts(1);
+  Accounts accounts(1, 0);
   const auto a = join(accounts, 1), b = join(accounts, 2);
   accounts.charge(a, accounts[a].no_task, {}, 500);
   accounts.charge(b, accounts[b].no_task, {}, 300);
@@ -35,7 +35,7 @@ TEST(Accounts, WhoeverJoinsIsLiftedToTheLeastOfThoseThatWait) {
 }
 
 TEST(Accounts, WithNobodyWaitingItIsLiftedToTheOneThatLeftLast) {
-  Accounts accounts(1);
+  Accounts accounts(1, 0);
   const auto a = join(accounts, 1);
   accounts.left_queue(a);
   accounts.charge(a, accounts[a].no_task, {}, 800);
@@ -44,7 +44,7 @@ TEST(Accounts, WithNobodyWaitingItIsLiftedToTheOneThatLeftLast) {
 }
 
 TEST(Accounts, ALiftNeverLowersAndWhoWaitsIsNotLifted) {
-  Accounts accounts(1);
+  Accounts accounts(1, 0);
   const auto a = join(accounts, 1), b = join(accounts, 2);
   accounts.charge(b, accounts[b].no_task, {}, 900);
   join(accounts, 2);
@@ -54,8 +54,23 @@ TEST(Accounts, ALiftNeverLowersAndWhoWaitsIsNotLifted) {
   EXPECT_EQ(accounts[a].lifts, 0U);
 }
 
+TEST(Accounts, WhoseJobsRunKeepsSomeCreditAndNoMore) {
+  Accounts accounts(1, 100);
+  const auto a = join(accounts, 1), b = join(accounts, 2);
+  accounts.left_queue(b);
+  accounts.started(b);
+  accounts.charge(a, accounts[a].no_task, {}, 300);
+  accounts.charge(b, accounts[b].no_task, {}, 250);
+  join(accounts, 2);
+  EXPECT_EQ(accounts[b].counter, 250);
+  accounts.left_queue(b);
+  accounts.charge(a, accounts[a].no_task, {}, 600);
+  join(accounts, 2);
+  EXPECT_EQ(accounts[b].counter, 800);
+}
+
 TEST(Accounts, ATaskJoinsAtTheLeastOfItsMembersOthers) {
-  Accounts accounts(1);
+  Accounts accounts(1, 0);
   const auto member = accounts.member(MemberId{1});
   const auto first = accounts.submitted(member, TaskId{7});
   accounts.charge(member, first, TaskId{7}, 100);
@@ -66,7 +81,7 @@ TEST(Accounts, ATaskJoinsAtTheLeastOfItsMembersOthers) {
 }
 
 TEST(Accounts, SharesAreOfTheLastTenSeconds) {
-  Accounts accounts(2);
+  Accounts accounts(2, 0);
   Instant now{};
   accounts.class_served(0, milliseconds(300));
   accounts.class_served(1, milliseconds(100));
@@ -87,7 +102,7 @@ TEST(Accounts, SharesAreOfTheLastTenSeconds) {
 }
 
 TEST(Accounts, OutputsAreExpectedToBeAsLongAsOfLate) {
-  Accounts accounts(2);
+  Accounts accounts(2, 0);
   const auto a = join(accounts, 1);
   EXPECT_EQ(accounts.output_expected(a, 0, 128), 128U);
   accounts.output_seen(a, 0, 40);

@@ -1,6 +1,7 @@
 // Who wants the device, and in which order: turns the state into what a policy ranks.
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <tuple>
 
 #include "sched/state.h"
@@ -34,6 +35,7 @@ void Scheduler::State::find_oldest() {
   class_shares.clear();
   for (std::uint32_t c = 0; c < options.classes.size(); ++c)
     class_shares.push_back(accounts.class_share(c));
+  least_served.assign(options.classes.size(), std::numeric_limits<std::int64_t>::max());
   const auto consider = [&](const Claimant& job, Slot slot) {
     classes_waiting |= std::uint64_t{1} << job.cls.value;
     Oldest& best = oldest_of(job.member, job.cls);
@@ -49,11 +51,20 @@ void Scheduler::State::find_oldest() {
   };
   for (const Model& m : models) {
     for (const Slot slot : m.running) {
-      if (jobs[slot].need() > 0 && !jobs[slot].decodes()) consider(claimant(jobs[slot]), slot);
+      const Job& job = jobs[slot];
+      std::int64_t& least = least_served[job.cls.value];
+      least = std::min(least, accounts[job.member].service());
+      if (job.need() > 0 && !job.decodes()) consider(claimant(job), slot);
     }
   }
   for (const std::uint32_t lane : jobs.lanes())
     consider(jobs.lane(lane).front, jobs.lane(lane).first);
+}
+
+bool Scheduler::State::is_ahead(const Claimant& job) const {
+  const std::int64_t least = least_served[job.cls.value];
+  const std::int64_t own = accounts[job.member].service();
+  return least < own && own - least > options.lead_max.count();
 }
 
 // What every policy may ask of a job.
@@ -86,6 +97,7 @@ Rank Scheduler::State::rank(const Claimant& job, Slot slot) {
   c.has_deadline = target > Duration{};
   const Duration left = job.submitted + target - now;
   c.late = left < Duration{};
+  c.ahead = is_ahead(job);
   const Model& m = models[job.model.value];
   c.slack = left - Duration(job.left * m.prompt_ns);
   return policy->rank(c);

@@ -13,10 +13,35 @@ constexpr std::int64_t kFirstNs = 10'000'000, kTokenNs = 500'000;
 constexpr std::uint16_t kQuickObservations = 16;
 constexpr std::int64_t kBound = 8;       // Times the probe's value, at most.
 constexpr std::int64_t kLeastNs = 1000;  // No step is quicker.
+// Fewer positions than these say nothing of what mixing costs.
+constexpr std::uint64_t kTellingPositions = 256;
+constexpr std::int64_t kMostPs = 1'000'000'000;  // A millisecond a position.
 
 // Nothing under a knot may be cheaper than what is before it.
-void make_monotone(std::array<std::int64_t, CostTable::kKnots>& knots) {
+void make_monotone(CostCurve::Knots& knots) {
   for (std::size_t i = 1; i < knots.size(); ++i) knots[i] = std::max(knots[i], knots[i - 1]);
+}
+
+std::size_t knot_below(std::uint32_t tokens) {
+  return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(tokens)) - 1,
+                               CostCurve::kKnots - 2);
+}
+
+std::int64_t of_positions(std::int64_t each_ps, std::uint64_t positions) {
+  return each_ps == 0 ? 0 : static_cast<std::int64_t>(positions) * each_ps / 1000;
+}
+
+// A price by which so many positions were `off` nanoseconds wrong, as CostCurve::observe().
+void correct(std::int64_t& each_ps, std::uint16_t& seen, std::int64_t off,
+             std::uint64_t positions) {
+  const std::int64_t each_off = off * 1000 / static_cast<std::int64_t>(positions);
+  if (seen < kQuickObservations) {
+    ++seen;
+    each_ps += each_off / 2;
+  } else {
+    each_ps += std::clamp(each_off, -(each_ps / 64 + 1), each_ps / 64 + 1);
+  }
+  each_ps = std::clamp<std::int64_t>(each_ps, 0, kMostPs);
 }
 
 bool read_number(std::string_view text, std::int64_t& out) {
@@ -24,81 +49,63 @@ bool read_number(std::string_view text, std::int64_t& out) {
   return error == std::errc{} && end == text.data() + text.size() && out >= 0;
 }
 
+CostCurve::Knots stand_in() {
+  CostCurve::Knots knots{};
+  for (std::size_t i = 0; i < knots.size(); ++i)
+    knots[i] = kFirstNs + kTokenNs * CostCurve::knot_tokens(i);
+  return knots;
+}
+
 }  // namespace
 
-CostTable::CostTable() {
-  for (std::size_t i = 0; i < kKnots; ++i) knots_[i] = kFirstNs + kTokenNs * knot_tokens(i);
+void StepShape::add(std::uint32_t from, std::uint32_t more) {
+  tokens += more;
+  if (more > 1) prompt += more;
+  attended += attended_by(from, more);
+  if (more == 1) decoded += attended_by(from, 1);
+}
+
+void StepShape::remove(std::uint32_t from, std::uint32_t less, bool of_prompt) {
+  tokens -= less;
+  if (of_prompt) prompt -= less;
+  attended -= attended_by(from, less);
+  if (!of_prompt) decoded -= attended_by(from, less);
+}
+
+// --- Curves
+// ----------------------------------------------------------------------------------------
+
+CostCurve::CostCurve(Knots measured) : knots_(measured) {
+  for (std::size_t i = 1; i < kKnots; ++i) {
+    if (knots_[i] > 0) continue;
+    // As steep as the last measured part; from one knot alone, in proportion.
+    const std::int64_t slope =
+        i >= 2 ? (knots_[i - 1] - knots_[i - 2]) / (knot_tokens(i - 1) / 2) : knots_[0];
+    knots_[i] = knots_[i - 1] + slope * (knot_tokens(i) / 2);
+  }
+  make_monotone(knots_);
   probed_ = knots_;
 }
 
-Result<CostTable> CostTable::create(const std::array<std::int64_t, kKnots>& curve) {
-  if (curve[0] <= 0) return fail(Code::Invalid, "the time of a step of one token is not known");
-  CostTable table;
-  table.knots_ = curve;
-  for (std::size_t i = 1; i < kKnots; ++i) {
-    if (curve[i] > 0) continue;
-    // As steep as the last measured part; from one knot alone, in proportion.
-    const std::int64_t slope =
-        i >= 2 ? (table.knots_[i - 1] - table.knots_[i - 2]) / (knot_tokens(i - 1) / 2)
-               : table.knots_[0];
-    table.knots_[i] = table.knots_[i - 1] + slope * (knot_tokens(i) / 2);
-  }
-  make_monotone(table.knots_);
-  table.probed_ = table.knots_;
-  return table;
-}
-
-std::int64_t CostTable::curve(std::uint32_t tokens) const {
+std::int64_t CostCurve::at(std::uint32_t tokens) const {
   if (tokens == 0) return 0;
-  const auto below =
-      std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(tokens)) - 1, kKnots - 2);
+  const std::size_t below = knot_below(tokens);
   const std::int64_t over = std::int64_t{tokens} - knot_tokens(below);
   return knots_[below] + (((knots_[below + 1] - knots_[below]) * over) >> below);
 }
 
-Duration CostTable::time(const StepShape& shape) const {
-  if (shape.tokens == 0) return {};
-  const auto attended = static_cast<std::int64_t>(shape.attended);
-  std::int64_t ns = curve(shape.tokens);
-  if (attended_ps != 0) ns += attended * attended_ps / 1000;
-  if (span_ps != 0) ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
-  if (shape.prompt > 0) ns += prompt_pass_ns;
-  return Duration(ns);
-}
-
-std::uint32_t CostTable::prompt_within(Duration budget, StepShape shape, std::uint32_t from,
-                                       std::uint32_t most) const {
-  const auto fits = [&](std::uint32_t tokens) {
-    return time({.tokens = shape.tokens + tokens,
-                 .prompt = shape.prompt + tokens,
-                 .attended = shape.attended + attended_by(from, tokens),
-                 .span = shape.span + tokens}) <= budget;
-  };
-  if (most == 0 || fits(most)) return most;
-  std::uint32_t low = 0, high = most;  // fits(low) or low == 0; not fits(high).
-  while (high - low > 1) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
-}
-
-void CostTable::observe(const StepShape& shape, Duration took) {
-  if (shape.tokens == 0 || took.count() <= 0) return;
-  const std::int64_t predicted = time(shape).count();
-  const auto below =
-      std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(shape.tokens)) - 1, kKnots - 2);
-  const std::uint32_t over = shape.tokens - knot_tokens(below);
+void CostCurve::observe(std::uint32_t tokens, std::int64_t predicted, std::int64_t off) {
+  const std::size_t below = knot_below(tokens);
+  const std::uint32_t over = tokens - knot_tokens(below);
   const auto nearest = below + (over * 2 >= knot_tokens(below) ? 1 : 0);
   std::int64_t& knot = knots_[nearest];
   if (seen_[nearest] < kQuickObservations) {
     ++seen_[nearest];
     // Half of the way, within a quarter up or down.
-    const std::int64_t off = (took.count() - predicted) / 2;
-    knot += std::clamp(off, -knot / 4, knot / 4);
-  } else if (took.count() > predicted + predicted / 64) {
+    knot += std::clamp(off / 2, -knot / 4, knot / 4);
+  } else if (off > predicted / 64) {
     knot += knot / 64;
-  } else if (took.count() < predicted - predicted / 64) {
+  } else if (off < -predicted / 64) {
     knot -= knot / 64;
   }
   knot = std::clamp(knot, std::min(kLeastNs, probed_[nearest]), probed_[nearest] * kBound);
@@ -110,7 +117,7 @@ void CostTable::observe(const StepShape& shape, Duration took) {
 // What was never seen is as much quicker or slower than the probe said as the nearest knot that
 // was: a probe on a busy machine is wrong everywhere, and steps that are thought to be slow are not
 // tried.
-void CostTable::estimate_unseen() {
+void CostCurve::estimate_unseen() {
   constexpr std::int64_t kUnit = 1024;
   for (std::size_t i = 0; i < kKnots; ++i) {
     if (seen_[i] > 0) continue;
@@ -124,30 +131,162 @@ void CostTable::estimate_unseen() {
   }
 }
 
+// --- The table
+// -------------------------------------------------------------------------------------
+
+CostTable::CostTable() : decodes_(stand_in()), prompts_(stand_in()) {}
+
+Result<CostTable> CostTable::create(const CostCurve::Knots& both) {
+  return create(both, both);
+}
+
+Result<CostTable> CostTable::create(const CostCurve::Knots& decodes,
+                                    const CostCurve::Knots& prompts) {
+  if (decodes[0] <= 0 || prompts[0] <= 0)
+    return fail(Code::Invalid, "the time of a step of one token is not known");
+  return CostTable(CostCurve(decodes), CostCurve(prompts));
+}
+
+Result<CostTable> CostTable::fit(std::span<const Probe> steps) {
+  CostCurve::Knots decodes{}, prompts{};
+  const auto near = [](const StepShape& shape) {  // What its tokens attend to among themselves.
+    return shape.prompt == 0 ? shape.tokens : attended_by(0, shape.tokens);
+  };
+  const auto both = [](const StepShape& s) { return s.prompt > 0 && s.prompt < s.tokens; };
+  for (const auto& [shape, took] : steps) {
+    const auto knot = static_cast<std::size_t>(std::bit_width(shape.tokens)) - 1;
+    if (!std::has_single_bit(shape.tokens) || knot >= kKnots || both(shape) ||
+        shape.attended > near(shape))
+      continue;
+    (shape.prompt == 0 ? decodes : prompts)[knot] = took.count();
+  }
+  if (prompts[0] == 0) {  // A prompt of one token would be a decode: drawn on from two and four.
+    const std::int64_t slope = (prompts[2] - prompts[1]) / 2;
+    prompts[0] = prompts[2] > 0 ? std::max(prompts[1] - slope, prompts[1] / 2) : decodes[0];
+  }
+  CostTable table = TRY(create(decodes, prompts));
+  // Attending far back shows what a position costs, and that is taken off the curves.
+  for (const auto& [shape, took] : steps) {
+    if (both(shape) || shape.attended <= near(shape)) continue;
+    const bool decode = shape.prompt == 0;
+    const std::int64_t without = (decode ? table.decodes_ : table.prompts_).at(shape.tokens);
+    (decode ? table.decode_attended_ps : table.prompt_attended_ps) =
+        std::max<std::int64_t>(took.count() - without, 0) * 1000 /
+        static_cast<std::int64_t>(shape.attended - near(shape));
+  }
+  for (std::size_t k = 0; k < kKnots; ++k) {
+    const std::int64_t own = of_positions(table.prompt_attended_ps, attended_by(0, knot_tokens(k)));
+    if (prompts[k] > 0) prompts[k] = std::max(prompts[k] - own, prompts[k] / 4);
+  }
+  table.prompts_ = CostCurve(prompts);
+  // What mixing costs is what is left.
+  for (const auto& [shape, took] : steps) {
+    if (!both(shape) || shape.decoded == 0) continue;
+    table.mixed_ps = std::max<std::int64_t>((took - table.time(shape)).count(), 0) * 1000 /
+                     static_cast<std::int64_t>(shape.decoded);
+  }
+  return table;
+}
+
+Duration CostTable::time(const StepShape& shape) const {
+  const std::uint32_t decodes = shape.tokens - shape.prompt;
+  std::int64_t ns = decodes_.at(decodes) + of_positions(decode_attended_ps, shape.decoded) +
+                    of_positions(prompt_attended_ps, shape.attended - shape.decoded);
+  if (span_ps != 0) ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
+  if (shape.prompt > 0) {
+    ns += prompts_.at(shape.tokens) - prompts_.at(decodes) + prompt_pass_ns;
+    if (decodes > 0) ns += of_positions(mixed_ps, shape.decoded);
+  }
+  return Duration(ns);
+}
+
+std::uint32_t CostTable::prompt_within(Duration budget, const StepShape& shape, std::uint32_t from,
+                                       std::uint32_t most) const {
+  const auto fits = [&](std::uint32_t tokens) {
+    return time({.tokens = shape.tokens + tokens,
+                 .prompt = shape.prompt + tokens,
+                 .attended = shape.attended + attended_by(from, tokens),
+                 .decoded = shape.decoded,
+                 .span = shape.span + tokens}) <= budget;
+  };
+  if (most == 0 || fits(most)) return most;
+  std::uint32_t low = 0, high = most;  // fits(low) or low == 0; not fits(high).
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+bool CostTable::better_apart(const StepShape& decodes, std::uint32_t prompt) const {
+  StepShape both = decodes;
+  both.tokens += prompt;
+  both.prompt += prompt;
+  return time(both) > time(decodes) + time({.tokens = prompt, .prompt = prompt, .span = both.span});
+}
+
+std::uint32_t CostTable::knee(std::uint32_t most) const {
+  std::int64_t best = decodes_.at(1);
+  for (std::uint32_t n = 1; n <= most; n *= 2) best = std::min(best, decodes_.at(n) / n);
+  std::uint32_t n = 1;
+  while (n * 2 <= most && decodes_.at(n) / n > best + best * 3 / 4) n *= 2;
+  return n;
+}
+
+void CostTable::observe(const StepShape& shape, Duration took) {
+  if (shape.tokens == 0 || took.count() <= 0) return;
+  const std::int64_t predicted = time(shape).count();
+  const std::int64_t off = took.count() - predicted;
+  if (shape.prompt > 0 && shape.prompt < shape.tokens) {
+    if (shape.decoded >= kTellingPositions) correct(mixed_ps, seen_mixed_, off, shape.decoded);
+    return;
+  }
+  const bool decodes = shape.prompt == 0;
+  std::int64_t& each = decodes ? decode_attended_ps : prompt_attended_ps;
+  if (of_positions(each, shape.attended) > predicted / 2) {
+    correct(each, decodes ? seen_decode_ : seen_prompt_, off, shape.attended);
+  } else {
+    (decodes ? decodes_ : prompts_).observe(shape.tokens, predicted, off);
+  }
+}
+
 std::string CostTable::to_text() const {
   std::string text;
-  for (std::size_t i = 0; i < kKnots; ++i) text += fmt::format("{}:{},", knot_tokens(i), knots_[i]);
-  return text +
-         fmt::format("attended={},span={},prompt_pass={}", attended_ps, span_ps, prompt_pass_ns);
+  for (std::size_t i = 0; i < kKnots; ++i)
+    text += fmt::format("{}:{},", knot_tokens(i), decodes_.knots()[i]);
+  for (std::size_t i = 0; i < kKnots; ++i)
+    text += fmt::format("p{}:{},", knot_tokens(i), prompts_.knots()[i]);
+  return text + fmt::format("attended={},prompt_attended={},mixed={},span={},prompt_pass={}",
+                            decode_attended_ps, prompt_attended_ps, mixed_ps, span_ps,
+                            prompt_pass_ns);
 }
 
 Result<CostTable> CostTable::parse(std::string_view text) {
-  std::array<std::int64_t, kKnots> curve{};
+  CostCurve::Knots decodes{}, prompts{};
   CostTable rest;
+  rest.prompt_attended_ps = -1;
+  const std::array<std::pair<std::string_view, std::int64_t*>, 5> prices{
+      {{"attended", &rest.decode_attended_ps},
+       {"prompt_attended", &rest.prompt_attended_ps},
+       {"mixed", &rest.mixed_ps},
+       {"span", &rest.span_ps},
+       {"prompt_pass", &rest.prompt_pass_ns}}};
   const auto field = [&](std::string_view word) -> bool {
     std::int64_t value = 0;
-    for (std::size_t i = 0; i < kKnots; ++i) {
-      const std::string name = fmt::format("{}:", knot_tokens(i));
-      if (word.starts_with(name)) return read_number(word.substr(name.size()), curve[i]);
-    }
-    const std::size_t equals = word.find('=');
-    if (equals == std::string_view::npos || !read_number(word.substr(equals + 1), value))
+    const std::size_t split = word.find_first_of(":=");
+    if (split == std::string_view::npos || !read_number(word.substr(split + 1), value))
       return false;
-    const std::string_view name = word.substr(0, equals);
-    if (name == "attended") rest.attended_ps = value;
-    if (name == "span") rest.span_ps = value;
-    if (name == "prompt_pass") rest.prompt_pass_ns = value;
-    return name == "attended" || name == "span" || name == "prompt_pass";
+    const std::string_view name = word.substr(0, split);
+    for (std::size_t i = 0; word[split] == ':' && i < kKnots; ++i) {
+      const std::string tokens = fmt::format("{}", knot_tokens(i));
+      if (name == tokens) return (decodes[i] = value, true);
+      if (name == "p" + tokens) return (prompts[i] = value, true);
+    }
+    const auto known =
+        std::ranges::find(prices, name, &std::pair<std::string_view, std::int64_t*>::first);
+    if (word[split] != '=' || known == prices.end()) return false;
+    *known->second = value;
+    return true;
   };
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
@@ -156,16 +295,21 @@ Result<CostTable> CostTable::parse(std::string_view text) {
       return fail(Code::Corrupt, fmt::format("cost table: `{}` cannot be read", word));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  CostTable table = TRY(create(curve));
-  table.attended_ps = rest.attended_ps;
+  CostTable table = TRY(create(decodes, prompts[0] > 0 ? prompts : decodes));
+  table.decode_attended_ps = rest.decode_attended_ps;
+  table.prompt_attended_ps =
+      rest.prompt_attended_ps < 0 ? rest.decode_attended_ps : rest.prompt_attended_ps;
+  table.mixed_ps = rest.mixed_ps;
   table.span_ps = rest.span_ps;
   table.prompt_pass_ns = rest.prompt_pass_ns;
   return table;
 }
 
 bool CostTable::operator==(const CostTable& other) const {
-  return knots_ == other.knots_ && attended_ps == other.attended_ps && span_ps == other.span_ps &&
-         prompt_pass_ns == other.prompt_pass_ns;
+  return decodes_.knots() == other.decodes_.knots() && prompts_.knots() == other.prompts_.knots() &&
+         decode_attended_ps == other.decode_attended_ps &&
+         prompt_attended_ps == other.prompt_attended_ps && mixed_ps == other.mixed_ps &&
+         span_ps == other.span_ps && prompt_pass_ns == other.prompt_pass_ns;
 }
 
 }  // namespace lares::sched

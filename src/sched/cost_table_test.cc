@@ -26,10 +26,12 @@ TEST(CostTable, ReadsStraightLinesBetweenItsKnots) {
 
 TEST(CostTable, AddsWhatAttentionAndAPassOverPromptsCost) {
   CostTable table = measured();
-  table.attended_ps = 2'000'000;
+  table.decode_attended_ps = 2'000'000;
+  table.prompt_attended_ps = 100'000;
   table.span_ps = 500'000;
   table.prompt_pass_ns = 5 * kMs;
-  EXPECT_EQ(table.time({.tokens = 1, .attended = 1000}), Duration(8 * kMs));
+  EXPECT_EQ(table.time({.tokens = 1, .attended = 1000, .decoded = 1000}), Duration(8 * kMs));
+  EXPECT_EQ(table.time({.tokens = 2, .prompt = 2, .attended = 10'000}), Duration(18 * kMs));
   EXPECT_EQ(table.time({.tokens = 1, .span = 2000}), Duration(7 * kMs));
   EXPECT_EQ(table.time({.tokens = 2, .prompt = 1}), Duration(17 * kMs));
   EXPECT_EQ(attended_by(10, 3), 10U + 11U + 12U + 3U);  // Each attends to itself, too.
@@ -74,11 +76,101 @@ TEST(CostTable, AProbeOnABusyMachineIsCorrectedEverywhereByTheStepsThatAreTried)
 
 TEST(CostTable, ATextReadsBackEqualAndAWrongOneIsNamed) {
   CostTable table = measured();
-  table.attended_ps = 7;
+  table.decode_attended_ps = 7;
+  table.prompt_attended_ps = 8;
+  table.mixed_ps = 10;
   table.prompt_pass_ns = 9;
   EXPECT_EQ(*CostTable::parse(table.to_text()), table);
   EXPECT_NE(CostTable::parse("1:5,3:9").error().message.find("3:9"), std::string::npos);
   EXPECT_FALSE(CostTable::parse("").has_value());
+}
+
+// Of a device whose prompts read at half a millisecond a token, behind 5 ms.
+CostTable apart() {
+  CostCurve::Knots prompts{};
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    prompts[i] = 5 * kMs + kMs / 2 * CostCurve::knot_tokens(i);
+  return *CostTable::create({9 * kMs, 16 * kMs, 21 * kMs, 28 * kMs, 44 * kMs, 83 * kMs}, prompts);
+}
+
+TEST(CostTable, APromptBesideDecodesGoesOnAlongItsOwnCurve) {
+  const CostTable table = apart();
+  EXPECT_EQ(table.time({.tokens = 16}), Duration(44 * kMs));
+  EXPECT_EQ(table.time({.tokens = 32, .prompt = 32}), Duration(21 * kMs));
+  // 16 tokens of prompt behind sixteen others: 8 ms, for the 5 are paid already.
+  EXPECT_EQ(table.time({.tokens = 32, .prompt = 16}), Duration(52 * kMs));
+}
+
+TEST(CostTable, PromptsAreReadApartWhereMixingCostsMoreThanItSaves) {
+  CostTable table = apart();
+  StepShape decodes{};
+  for (int i = 0; i < 16; ++i) decodes.add(299, 1);
+  EXPECT_EQ(decodes.decoded, 4800U);
+  EXPECT_FALSE(table.better_apart(decodes, 64));
+  table.mixed_ps = 1'000'000;  // 4.8 ms, where 5 are saved.
+  EXPECT_FALSE(table.better_apart(decodes, 64));
+  table.mixed_ps = 1'100'000;
+  EXPECT_TRUE(table.better_apart(decodes, 64));
+}
+
+TEST(CostTable, TheKneeIsWhereMoreDecodesMakeEachLittleCheaper) {
+  // A token costs 9, 8, 5.25, 3.5, 2.75 and 2.6 ms.
+  EXPECT_EQ(apart().knee(64), 8U);
+  EXPECT_EQ(apart().knee(16), 8U);
+  // Where a step costs the same however wide it is, only the widest will do.
+  EXPECT_EQ(CostTable::create({kMs, kMs, kMs, kMs, kMs, kMs, kMs})->knee(64), 64U);
+}
+
+TEST(CostTable, AProbeTellsWhatAttendingAndMixingCost) {
+  CostTable truth = apart();
+  truth.decode_attended_ps = 5'000'000;
+  truth.prompt_attended_ps = 200'000;
+  truth.mixed_ps = 13'000'000;
+  std::vector<CostTable::Probe> steps;
+  const auto probe = [&](std::uint32_t decodes, std::uint32_t position, std::uint32_t prompt,
+                         std::uint32_t from) {
+    StepShape shape{};
+    for (std::uint32_t i = 0; i < decodes; ++i) shape.add(position, 1);
+    if (prompt > 0) shape.add(from, prompt);
+    steps.push_back({shape, truth.time(shape)});
+  };
+  for (std::uint32_t n = 1; n <= 32; n *= 2) probe(n, 0, 0, 0);
+  for (std::uint32_t n = 2; n <= 512; n *= 2) probe(0, 0, n, 0);
+  probe(1, 512, 64, 0);
+  probe(1, 512, 0, 0);
+  probe(0, 0, 64, 512);
+  const CostTable fitted = *CostTable::fit(steps);
+  for (const StepShape& shape :
+       {StepShape{.tokens = 16, .attended = 4800, .decoded = 4800},
+        StepShape{.tokens = 64, .prompt = 64, .attended = 60'000},
+        StepShape{.tokens = 80, .prompt = 64, .attended = 64'800, .decoded = 4800}}) {
+    const auto right = static_cast<double>(truth.time(shape).count());
+    EXPECT_NEAR(static_cast<double>(fitted.time(shape).count()), right, right / 20);
+  }
+  EXPECT_FALSE(CostTable::fit({}).has_value());
+}
+
+TEST(CostTable, StepsOfBothTeachWhatMixingCosts) {
+  CostTable truth = apart();
+  truth.mixed_ps = 13'000'000;
+  CostTable table = apart();
+  const StepShape shape{.tokens = 80, .prompt = 64, .attended = 9000, .decoded = 4800};
+  for (int i = 0; i < 12; ++i) table.observe(shape, truth.time(shape));
+  EXPECT_NEAR(static_cast<double>(table.mixed_ps), 13e6, 1e5);
+  for (int i = 0; i < 600; ++i) table.observe(shape, apart().time(shape));
+  EXPECT_LE(table.mixed_ps, 10'000);
+  EXPECT_EQ(table.time({.tokens = 16}), Duration(44 * kMs)) << "a step of both moves no curve";
+}
+
+TEST(CostTable, AttendingThatSeemsDearIsCorrectedByTheStepsThatAttend) {
+  CostTable truth = apart();
+  truth.decode_attended_ps = 5'000'000;
+  CostTable table = apart();
+  table.decode_attended_ps = 50'000'000;  // The probe ran beside a compiler.
+  const StepShape shape{.tokens = 16, .attended = 4800, .decoded = 4800};
+  for (int i = 0; i < 400; ++i) table.observe(shape, truth.time(shape));
+  const auto right = static_cast<double>(truth.time(shape).count());
+  EXPECT_NEAR(static_cast<double>(table.time(shape).count()), right, right / 10);
 }
 
 RC_GTEST_PROP(CostTableProperty, MoreTokensNeverTakeLessTime, ()) {

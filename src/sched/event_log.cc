@@ -320,7 +320,7 @@ std::string class_text(const ClassSpec& c) {
 }
 
 std::optional<Options> read_options(std::string_view text) {
-  if (!text.starts_with("lares-events 3 ")) return std::nullopt;
+  if (!text.starts_with("lares-events 4 ")) return std::nullopt;
   Fields f(text);
   const auto u32 = [&](std::string_view key) { return f.number<std::uint32_t>(key); };
   const auto ns = [&](std::string_view key) { return Duration(f.number<Duration::rep>(key)); };
@@ -335,6 +335,7 @@ std::optional<Options> read_options(std::string_view text) {
   options.chunk_least = u32("chunk_least");
   options.runs_in_flight = u32("runs");
   options.ahead_max = ns("ahead");
+  options.lead_max = ns("lead");
   options.output_expected = u32("expected");
   options.cache_tokens = u32("cache");
   options.member_pool = u32("member_pool");
@@ -425,15 +426,15 @@ void append_options(std::string& out, const Options& o) {
   std::string classes;
   for (const ClassSpec& cls : o.classes) classes += (classes.empty() ? "" : ",") + class_text(cls);
   line(out,
-       "lares-events 3 policy={} guard={} headroom={} jobs={} running={} step={} slice={} "
-       "slice_alone={} chunk_least={} runs={} ahead={} expected={} cache={} member_pool={} "
+       "lares-events 4 policy={} guard={} headroom={} jobs={} running={} step={} slice={} "
+       "slice_alone={} chunk_least={} runs={} ahead={} lead={} expected={} cache={} member_pool={} "
        "losses={} "
        "admit_every={} prompts_apart={} reserve={} classes={}",
        o.policy, o.tuning.guard.count(), o.tuning.headroom, o.jobs_max, o.running_max,
        o.step_tokens, o.slice.count(), o.slice_alone.count(), o.chunk_least, o.runs_in_flight,
-       o.ahead_max.count(), o.output_expected, o.cache_tokens, o.member_pool, o.losses_max,
-       o.batching.admit_every, o.batching.prompts_apart ? 1 : 0, o.batching.reserve_tokens,
-       classes);
+       o.ahead_max.count(), o.lead_max.count(), o.output_expected, o.cache_tokens, o.member_pool,
+       o.losses_max, o.batching.admit_every, o.batching.prompts_apart ? 1 : 0,
+       o.batching.reserve_tokens, classes);
 }
 
 void append_step(std::string& out, Instant now, std::span<const Event> events,

@@ -1,6 +1,6 @@
 // The event log: what a scheduler was told and what it answered, as text lines that replay.
 //
-//   lares-events 3 policy=orca jobs=4096 ...       the options, once
+//   lares-events 4 policy=orca jobs=4096 ...       the options, once
 //   @1200000                                       a step, at that time in nanoseconds
 //   + submit job=1 member=0 class=1 task=0 model=0 prompt=20 output=64 keys=9f..,1c..
 //   - open device=0 model=0 job=1 seq=0 from=0 tokens=0

@@ -14,6 +14,7 @@ Duration largest_overshoot(const Options& options, const ModelLimits& limits,
     const StepShape before{.tokens = tokens, .prompt = tokens, .span = limits.pool_tokens};
     StepShape after = before;
     after.tokens += unit;
+    after.prompt += unit;
     after.attended += std::uint64_t{unit} * limits.context;
     most = std::max(most, cost.time(after) - cost.time(before));
   }
@@ -25,14 +26,22 @@ Duration largest_overshoot(const Options& options, const ModelLimits& limits,
 Guarantees guarantees(const Options& options, const ModelLimits& limits, const CostTable& cost,
                       std::uint32_t members) {
   // Either the time budget, overshot by one unit of alignment, or a step of decodes alone, with the
-  // floor's chunk.
+  // floor's chunk. Decodes attend to no more than the pool, unless they share prefixes.
   const std::uint32_t decodes = std::min(options.running_max, limits.sequences);
   const std::uint32_t tokens =
       std::min({decodes + options.chunk_least, options.step_tokens, limits.batch_tokens});
   const Duration overshoot = largest_overshoot(options, limits, cost);
-  const Duration widest = cost.time({.tokens = tokens,
-                                     .prompt = options.chunk_least,
-                                     .attended = std::uint64_t{tokens} * limits.context,
+  const std::uint32_t unit = std::min(options.chunk_least, tokens);
+  const std::uint64_t all_decoded =
+      std::min<std::uint64_t>(std::uint64_t{tokens - unit} * limits.context, limits.pool_tokens);
+  // Where prompts are better read apart, they are: both together take no longer than one by one.
+  const Duration widest = cost.time({.tokens = tokens - unit,
+                                     .attended = all_decoded,
+                                     .decoded = all_decoded,
+                                     .span = limits.pool_tokens}) +
+                          cost.time({.tokens = unit,
+                                     .prompt = unit,
+                                     .attended = std::uint64_t{unit} * limits.context,
                                      .span = limits.pool_tokens}) +
                           kPassBudget * Duration(cost.prompt_pass_ns) +
                           (cost.prompt_pass_ns > 0 ? overshoot : Duration{});

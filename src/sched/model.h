@@ -45,6 +45,7 @@ struct Model {
   std::uint32_t cache_budget = 0;  // Tokens that cached sequences may keep now; see trim_cache().
   std::uint32_t steps_since_look = 0;    // At the queue.
   std::uint32_t steps_since_prompt = 0;  // That read any.
+  std::uint32_t prompts_apart = 0;       // Steps of theirs that left streams waiting.
   std::int64_t prompt_ns = 0;  // What a token of prompt, and of output, is charged; recent means.
   std::int64_t output_ns = 0;
   Pass pass;  // Of graphs; and what passes cost.

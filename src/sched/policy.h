@@ -41,6 +41,7 @@ struct Candidate {
   Duration slack{};           // To its deadline, less what is predicted to be still needed.
   bool has_deadline = false;  // Its class has a target for it.
   bool late = false;          // The deadline has passed.
+  bool ahead = false;         // Its member was served much more than another of the class.
   std::int64_t member_service = 0;  // Counter and outstanding prediction, divided by the weight.
   std::int64_t member_counter = 0;  // The counter alone.
   std::int64_t task_service = 0;    // Of the job's task, within the member.

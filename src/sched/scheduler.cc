@@ -59,7 +59,8 @@ Scheduler::State::State(Options o, std::unique_ptr<Policy> p)
       policy(std::move(p)),
       traits(policy->traits()),
       jobs(options.jobs_max, traits.fair_tasks),
-      accounts(static_cast<std::uint32_t>(std::max<std::size_t>(options.classes.size(), 1))) {
+      accounts(static_cast<std::uint32_t>(std::max<std::size_t>(options.classes.size(), 1)),
+               traits.by_time ? options.lead_max.count() : 0) {
   if (options.classes.empty()) options.classes = one_class();
 }
 

@@ -55,6 +55,11 @@ struct Options {
   // Policy lares: the second step is given when the first is predicted to end within this: the
   // device never waits for a decision, and who arrives waits for little more than one step.
   Duration ahead_max = std::chrono::milliseconds(25);
+  // Policy lares: device time, over weight, by which a member may be ahead of another one whose
+  // jobs of the same class run, before its next jobs of the class wait; as long as enough run for
+  // the device to be used well (CostTable::knee). Also what the other one may be behind when it
+  // comes with its next job. 0..60 s.
+  Duration lead_max = std::chrono::milliseconds(500);
   // Output that a job is expected to make until its member's are known, unless its own limit is
   // less. When it makes more and the pool is full, the youngest job steps back and is computed
   // again. 0..65536.

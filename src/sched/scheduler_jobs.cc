@@ -133,10 +133,7 @@ void Scheduler::State::charge(Model& m, const Unanswered& run, const Stepped& ev
     const std::uint32_t undone = item.tokens - event.items[i].tokens;
     if (event.items[i].tokens > 0) ++did;
     if (undone == 0) continue;
-    shape.tokens -= undone;
-    if (item.tokens > 1) shape.prompt -= undone;
-    shape.attended -=
-        attended_by(item.from, item.tokens) - attended_by(item.from, event.items[i].tokens);
+    shape.remove(item.from + event.items[i].tokens, undone, item.tokens > 1);
   }
   if (did == 0) return;
   const std::int64_t took = event.took.count();
@@ -148,9 +145,7 @@ void Scheduler::State::charge(Model& m, const Unanswered& run, const Stepped& ev
     const PlannedItem& item = run.items[i];
     const std::uint32_t done = event.items[i].tokens;
     StepShape rest = shape;
-    rest.tokens -= done;
-    if (item.tokens > 1) rest.prompt -= done;
-    rest.attended -= attended_by(item.from, done);
+    rest.remove(item.from, done, item.tokens > 1);
     const std::int64_t alone = done == 0 ? 0 : predicted - m.cost.time(rest).count();
     marginal_costs.push_back(as_measured.of(alone));
     marginals += marginal_costs.back();

@@ -48,8 +48,7 @@ struct Device {
   // GB/s: slow for memory and for a PCI Express bus.
   std::int64_t copy_ps = 125;
 
-  // When a step planned now could begin.
-  [[nodiscard]] Instant free_at(Instant now) const;
+  [[nodiscard]] Instant free_at(Instant now) const;  // When a step planned now could begin.
 };
 
 struct Scheduler::State {
@@ -67,8 +66,7 @@ struct Scheduler::State {
   std::uint32_t running = 0;
   bool look_at_models = false;             // Which are held may have to change now...
   Instant look_again_at = Instant::max();  // ...or then.
-  // Scratch of the step builder, kept for its memory.
-  struct Claim {
+  struct Claim {  // Scratch of the step builder, like the next ones, kept for its memory.
     Rank rank{};
     Slot slot = kNoSlot;
   };
@@ -76,6 +74,7 @@ struct Scheduler::State {
   std::uint32_t claims_running = 0;  // Of them, when they were collected.
   std::vector<std::int64_t> marginal_costs;
   std::vector<std::uint32_t> class_shares;  // Of this plan.
+  std::vector<std::int64_t> least_served;   // By class: of members with running jobs; of this plan.
   struct Future {
     std::uint32_t left = 0, tokens = 0;  // Output to come, cells now.
   };
@@ -173,6 +172,7 @@ struct Scheduler::State {
   [[nodiscard]] bool may_run(Accounts::Index member) const;  // By its limit of running jobs.
   [[nodiscard]] bool may_start(Slot slot) const;             // Nor does it wait for an answer.
   [[nodiscard]] Candidate candidate(const Claimant& job) const;
+  [[nodiscard]] bool is_ahead(const Claimant& job) const;  // Of others of the class that run.
   [[nodiscard]] Oldest& oldest_of(Accounts::Index member, ClassId cls);
   [[nodiscard]] Rank rank(const Claimant& job, Slot slot);
   [[nodiscard]] Rank rank(Slot slot) { return rank(claimant(jobs[slot]), slot); }

@@ -16,6 +16,10 @@ constexpr std::size_t kPrefixWorthBlocks = 4;
 // time over weight: for less, computing them again costs more than it evens out.
 constexpr std::int64_t kMuchMore = 1'000'000'000;
 
+// Where prompts are read apart from decodes, both are in one step this often all the same, to see
+// whether that still costs what it did.
+constexpr std::uint32_t kTryMixing = 256;
+
 std::size_t common_front(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b) {
   const std::size_t length = std::min(a.size(), b.size());
   return static_cast<std::size_t>(
@@ -55,8 +59,10 @@ class StepBuilder {
     } else {
       make_way();
       set_budget();
-      add_decodes();
-      serve_claims();
+      const Parts parts = choose_parts();
+      if (parts != Parts::Prompts) add_decodes();
+      if (parts != Parts::Decodes) serve_claims();
+      if (record_->items.empty()) add_decodes();
     }
     if (record_->items.empty()) return false;
     record_->run = RunId{++s_.runs};
@@ -75,6 +81,7 @@ class StepBuilder {
 
  private:
   enum class Outcome : std::uint8_t { Served, PassedOver, NoRoom };
+  enum class Parts : std::uint8_t { Both, Prompts, Decodes };
 
   void save_checkpoints() {
     for (const PlannedItem& item : record_->items) {
@@ -106,12 +113,36 @@ class StepBuilder {
     }
   }
 
+  // Where the two are better done one by one, they take turns; and prompts leave the streams the
+  // time for their next step.
+  Parts choose_parts() {
+    if (!s_.traits.by_time) return Parts::Both;
+    StepShape decodes{.span = record_->shape.span};
+    for (const Slot slot : m_.running) {
+      if (const Job& job = s_.jobs[slot]; job.need() == 1) decodes.add(job.planned, 1);
+    }
+    const std::uint32_t unit = std::min(s_.options.chunk_least, tokens_left_);
+    const std::uint32_t prompt =
+        std::max(unit, m_.cost.prompt_within(budget_, {.span = decodes.span}, 0, tokens_left_));
+    if (decodes.tokens == 0 || !m_.cost.better_apart(decodes, prompt)) return Parts::Both;
+    if (m_.steps_since_prompt == 0) return Parts::Decodes;
+    const Duration step = m_.cost.time(decodes);
+    StepShape least = decodes;
+    least.tokens += unit;
+    least.prompt += unit;
+    if (++m_.prompts_apart % kTryMixing == 0 && m_.cost.time(least) <= s_.options.slice)
+      return Parts::Both;
+    if (slack_ != Duration::max()) budget_ = std::min(budget_, slack_ - step);
+    return Parts::Prompts;
+  }
+
   // --- Time --------------------------------------------------------------------------------------
 
   void set_budget() {
     if (!s_.traits.by_time) return;
-    const Duration slack = s_.least_slack(device_.id, start_);
-    budget_ = slack == Duration::max() ? s_.options.slice_alone : std::min(slack, s_.options.slice);
+    slack_ = s_.least_slack(device_.id, start_);
+    budget_ =
+        slack_ == Duration::max() ? s_.options.slice_alone : std::min(slack_, s_.options.slice);
   }
 
   // How much of the job's need may join the step.
@@ -210,6 +241,7 @@ class StepBuilder {
                         .cls = job.cls.value};
     if (!s_.policy->may_start(moment)) return false;
     if (allowance(job, 0, job.known()) == 0) return false;
+    if (waits_for_others(claim)) return true;
     if (s_.holds_too_much(m_, job)) return true;  // And so do all that stand behind it.
     const bool was_suspect = job.is_suspect();
     switch (running() < s_.options.running_max ? start(claim.slot) : Outcome::NoRoom) {
@@ -222,6 +254,14 @@ class StepBuilder {
     }
     if (behind != kNoSlot && s_.may_start(behind)) push_claim({s_.rank(behind), behind});
     return true;
+  }
+
+  // Its member is ahead of another of the class, whose jobs more company would slow down; and the
+  // device is used well.
+  [[nodiscard]] bool waits_for_others(const Scheduler::State::Claim& claim) const {
+    return s_.traits.by_time && !s_.policy->is_due(claim.rank) &&
+           s_.is_ahead(claimant(s_.jobs[claim.slot])) &&
+           running() >= m_.cost.knee(s_.options.running_max);
   }
 
   [[nodiscard]] std::uint32_t room_permille() const {
@@ -256,9 +296,7 @@ class StepBuilder {
                               .epoch = job.epoch,
                               .from = job.planned,
                               .tokens = tokens});
-    record_->shape.tokens += tokens;
-    if (tokens > 1) record_->shape.prompt += tokens;
-    record_->shape.attended += attended_by(job.planned, tokens);
+    record_->shape.add(job.planned, tokens);
     job.planned += tokens;
     const bool samples = job.output_max > 0 && job.planned == job.known();
     record_->items.back().samples = samples;
@@ -423,6 +461,7 @@ class StepBuilder {
   bool looked_ = false;
   bool collected_ = false;  // The claims are of now, as far as this model goes.
   Instant start_{};
+  Duration slack_ = Duration::max();  // Of the live streams.
   Duration budget_{};
 };
 

@@ -82,7 +82,8 @@ class TestDevice {
     if (runs_.empty()) return false;
     const auto [run, items] = std::move(runs_.front());
     runs_.pop_front();
-    now_ += Duration(1000);
+    const Duration took = takes_time ? time_of(items) : Duration(1000);
+    now_ += took;
     items_.emplace_back();
     std::vector<std::uint64_t> done;
     for (const StepItem& item : items) items_.back().push_back(perform(item, done));
@@ -90,12 +91,13 @@ class TestDevice {
       if (m.run == run) catch_up(m);
     }
     std::erase_if(mirrors_, [run = run](const Mirror& m) { return m.run == run; });
-    events_.emplace_back(Stepped{DeviceId{0}, run, Duration(1000), items_.back()});
+    events_.emplace_back(Stepped{DeviceId{0}, run, took, items_.back()});
     for (const std::uint64_t id : done) end(id, EndCause::Finished);
     return true;
   }
 
   void wait(Duration time) { now_ += time; }
+  [[nodiscard]] Instant now() const { return now_; }
 
   // For states; told with the next decision.
   void give_host(Bytes budget) {
@@ -144,6 +146,7 @@ class TestDevice {
   std::uint64_t computed = 0;  // Tokens, over all runs.
   Decision decision;
   std::string log;
+  bool takes_time = false;  // As `cost` says; else a step takes a microsecond.
   bool load_fails = false;
   bool saves_fail = false;
   int refuse_restores = 0;
@@ -171,6 +174,16 @@ class TestDevice {
     std::uint32_t ghost = 0, seq = 0;
     std::uint64_t job = 0;
   };
+
+  [[nodiscard]] Duration time_of(const std::vector<StepItem>& items) const {
+    StepShape shape{};
+    for (const StepItem& item : items) {
+      const auto found = sequences_.find(item.seq.value);
+      const std::size_t cells = found == sequences_.end() ? 0 : found->second.cells.size();
+      shape.add(static_cast<std::uint32_t>(cells), item.tokens);
+    }
+    return std::max(cost.time(shape), Duration(1000));
+  }
 
   // Accounts' first invariant.
   void check_counters() {

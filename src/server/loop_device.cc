@@ -153,7 +153,8 @@ void LoopCore::recall_cost(ModelState& model) {
   if (model.cost) return;
   struct stat info {};
   if (::stat(model.entry.path.c_str(), &info) != 0) return;
-  model.cost_key = fmt::format("{:016x}-{}",
+  // "2": tables of a form before told decodes and prompts not apart.
+  model.cost_key = fmt::format("{:016x}-{}-2",
                                hash_combine(static_cast<std::uint64_t>(info.st_size),
                                             static_cast<std::uint64_t>(info.st_mtime)),
                                options_.device_name);
@@ -164,13 +165,14 @@ void LoopCore::recall_cost(ModelState& model) {
 }
 
 void LoopCore::learn_cost(ModelState& model, const std::vector<engine::StepTime>& times) {
-  std::array<std::int64_t, sched::CostTable::kKnots> curve{};
+  std::vector<sched::CostTable::Probe> steps;
   for (const engine::StepTime& step : times) {
-    for (std::size_t k = 0; k < curve.size(); ++k) {
-      if (sched::CostTable::knot_tokens(k) == step.tokens) curve[k] = step.time.count();
-    }
+    sched::CostTable::Probe probe{.took = step.time};
+    for (std::uint32_t d = 0; d < step.decodes; ++d) probe.shape.add(step.position, 1);
+    if (step.prompt > 0) probe.shape.add(step.from, step.prompt);
+    steps.push_back(probe);
   }
-  if (auto table = sched::CostTable::create(curve)) {
+  if (auto table = sched::CostTable::fit(steps)) {
     model.cost = *table;
     if (options_.save_cost) options_.save_cost(model.cost_key, table->to_text());
   }

@@ -32,7 +32,7 @@ SimulatedDevice a10g() {
                std::max<std::int64_t>(tokens - 64, 0) * kPrompt;
   }
   d.cost = *sched::CostTable::create(curve);
-  d.cost.attended_ps = 1'125'000;
+  d.cost.decode_attended_ps = d.cost.prompt_attended_ps = 1'125'000;
   d.cost.prompt_pass_ns = 45'990'000;
   return d;
 }
@@ -49,9 +49,11 @@ SimulatedDevice two_core() {
               .batch_tokens = 512,
               .cut_anywhere = false};
   constexpr std::int64_t kUs = 1000;
-  d.cost = *sched::CostTable::create({6300 * kUs, 11900 * kUs, 17000 * kUs, 22900 * kUs,
-                                      24500 * kUs, 38000 * kUs, 60000 * kUs, 103000 * kUs,
-                                      181000 * kUs, 408000 * kUs});
+  // Prompts beside four decodes, less those.
+  d.cost = *sched::CostTable::create(
+      {6300 * kUs, 11900 * kUs, 17000 * kUs, 22900 * kUs, 24500 * kUs, 38000 * kUs, 60000 * kUs},
+      {6300 * kUs, 7900 * kUs, 11000 * kUs, 17000 * kUs, 24000 * kUs, 34000 * kUs, 56000 * kUs,
+       99000 * kUs, 177000 * kUs, 406000 * kUs});
   return d;
 }
 

@@ -75,7 +75,10 @@ Workload random_workload() {
 
 RC_GTEST_PROP(Lares, KeepsWhatDoctorPrints, ()) {
   const Workload workload = random_workload();
-  const SimulatedDevice device = roomy();
+  SimulatedDevice device = roomy();
+  device.cost.decode_attended_ps = *rc::gen::element<std::int64_t>(0, 100'000, 5'000'000);
+  device.cost.prompt_attended_ps = *rc::gen::element<std::int64_t>(0, 200'000);
+  device.cost.mixed_ps = *rc::gen::element<std::int64_t>(0, 13'000'000);
   const SimulateOptions options = options_of("lares");
   const Simulation run = *simulate(workload, device, options);
   const sched::Guarantees promised =

@@ -165,9 +165,7 @@ class World {
     for (const sched::StepItem& item : run.items) {
       JobRecord& job = result_.jobs[item.job.value];
       if (job.started < Duration{}) job.started = begins;
-      shape.tokens += item.tokens;
-      if (item.tokens > 1) shape.prompt += item.tokens;
-      shape.attended += sched::attended_by(cells_[item.job.value], item.tokens);
+      shape.add(cells_[item.job.value], item.tokens);
     }
     run.took = std::max(device_.cost.time(shape), Duration(1));
     run.ends = begins + run.took;

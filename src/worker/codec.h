@@ -60,7 +60,7 @@ void fields(Archive& a, LoadSpec& spec) {
 
 template <class Archive>
 void fields(Archive& a, StepTime& step) {
-  archive_all(a, step.tokens, step.time);
+  archive_all(a, step.decodes, step.position, step.prompt, step.from, step.time);
 }
 
 template <class Archive>

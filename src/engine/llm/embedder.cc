@@ -137,7 +137,7 @@ void Embedder::measure_steps(std::uint32_t threads) {
       drop(SeqId{0});
     }
     if (best == Duration::max()) return;
-    loaded_.step_times.push_back({tokens, best});
+    loaded_.step_times.push_back({.prompt = tokens, .time = best});
   }
 }
 

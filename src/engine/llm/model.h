@@ -76,7 +76,10 @@ class Model {
   Model() = default;
   Result<> make_context(const engine::LoadSpec& spec);
   Result<> warm_up();
+  // model_measure.cc
   void measure_steps(std::uint32_t threads);
+  bool measure(engine::StepTime step);
+  void fill_measured(const engine::StepTime& step);
   Result<> check_open(const engine::Open& open) const;
   Result<> plan(const engine::Run& run);
   void fill_batch(const engine::Run& run);

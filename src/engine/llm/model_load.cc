@@ -17,10 +17,6 @@ namespace {
 constexpr std::uint32_t kBatchTokens = 512;  // Where LoadSpec leaves it open.
 constexpr std::uint32_t kPoolStep = 256;     // The library rounds a pool up to this.
 
-Instant clock_now() {
-  return Instant(std::chrono::steady_clock::now().time_since_epoch());
-}
-
 std::uint32_t rounded_up(std::uint32_t tokens) {
   return (tokens + kPoolStep - 1) / kPoolStep * kPoolStep;
 }
@@ -134,39 +130,6 @@ Result<> Model::warm_up() {
   return fail(Code::Corrupt,
               fmt::format("the model could not compute its first token (llama_decode: {}) {}",
                           status, backend_error()));
-}
-
-// Steps of 1, 2, 4 ... tokens, as the scheduler's cost table wants them: up to sixteen as decodes
-// of as many sequences, more as a prompt. The better of two, for something else may run beside; no
-// further once a second and a half is spent.
-void Model::measure_steps(std::uint32_t threads) {
-  constexpr Duration kLong = std::chrono::milliseconds(1500);
-  constexpr std::uint32_t kDecodes = 16;
-  threads_ = threads;
-  llama_set_n_threads(context_.get(), static_cast<int>(threads), static_cast<int>(threads));
-  const Instant begin = clock_now();
-  for (std::uint32_t tokens = 1; tokens <= batch_tokens_; tokens *= 2) {
-    Duration best = Duration::max();
-    for (int i = 0; i < 2 && clock_now() - begin < kLong; ++i) {
-      const bool decodes = tokens <= std::min(kDecodes, loaded_.sequences);
-      batch_->n_tokens = static_cast<std::int32_t>(tokens);
-      for (std::uint32_t t = 0; t < tokens; ++t) {
-        batch_->token[t] = static_cast<llama_token>(t);
-        batch_->pos[t] = decodes ? 0 : static_cast<llama_pos>(t);
-        batch_->n_seq_id[t] = 1;
-        batch_->seq_id[t][0] = decodes ? static_cast<llama_seq_id>(t) : 0;
-        batch_->logits[t] = decodes || t + 1 == tokens ? 1 : 0;
-      }
-      const Instant from = clock_now();
-      const int status = llama_decode(context_.get(), *batch_);
-      llama_synchronize(context_.get());
-      const Duration took = clock_now() - from;
-      llama_memory_clear(llama_get_memory(context_.get()), false);
-      if (status == 0) best = std::min(best, took);
-    }
-    if (best == Duration::max()) return;
-    loaded_.step_times.push_back({tokens, best});
-  }
 }
 
 }  // namespace lares::llm
