@@ -174,22 +174,26 @@ Result<> read_keep(const Source& source, const toml::node& node, ConfiguredModel
 }
 
 Result<> read_model(const Source& source, const toml::table& table, Config& config) {
-  static constexpr std::string_view kKeys[] = {"name", "path", "context", "pool_tokens", "keep"};
+  static constexpr std::string_view kKeys[] = {"name",    "path",        "adapter", "adapter_scale",
+                                               "context", "pool_tokens", "keep"};
   ConfiguredModel model;
   for (const auto& [key, node] : table) {
     const std::string_view name = key.str();
-    if (name == "context") {
-      TRY_VOID(read_model_number(source, name, node, model.context));
-    } else if (name == "pool_tokens") {
-      TRY_VOID(read_model_number(source, name, node, model.pool_tokens));
+    if (name == "context" || name == "pool_tokens") {
+      TRY_VOID(read_model_number(source, name, node,
+                                 name == "context" ? model.context : model.pool_tokens));
     } else if (name == "keep") {
       TRY_VOID(read_keep(source, node, model));
-    } else if (name == "name" || name == "path") {
+    } else if (name == "adapter_scale") {
+      const auto scale = node.value<double>();
+      if (!scale || !(*scale >= -16 && *scale <= 16))
+        return source.at(node.source(), "adapter_scale must be a number, -16 .. 16");
+      model.adapter_scale = *scale;
+    } else if (name == "name" || name == "path" || name == "adapter") {
       const auto* text = node.as_string();
-      if (text == nullptr || text->get().empty()) {
+      if (text == nullptr || text->get().empty())
         return source.at(node.source(), fmt::format("{} must be a text in quotes", name));
-      }
-      (name == "name" ? model.name : model.path) = text->get();
+      (name == "name" ? model.name : name == "path" ? model.path : model.adapter) = text->get();
     } else {
       return source.at(key.source(),
                        fmt::format("[[model]] has no key `{}`.{}", name, suggestion(name, kKeys)));
@@ -197,11 +201,12 @@ Result<> read_model(const Source& source, const toml::table& table, Config& conf
   }
   if (model.path.empty()) return source.at(table.source(), "[[model]] needs a `path`");
   model.path = source.path(model.path);
-  if (model.name.empty()) model.name = std::filesystem::path(model.path).stem().string();
+  if (!model.adapter.empty()) model.adapter = source.path(model.adapter);
+  const std::filesystem::path named = model.adapter.empty() ? model.path : model.adapter;
+  if (model.name.empty()) model.name = named.stem().string();
   for (const ConfiguredModel& other : config.models) {
-    if (other.name == model.name) {
+    if (other.name == model.name)
       return source.at(table.source(), fmt::format("two models are called `{}`", model.name));
-    }
   }
   config.models.push_back(std::move(model));
   return {};

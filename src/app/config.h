@@ -18,8 +18,10 @@ namespace lares::app {
 
 // One `[[model]]` of the file.
 struct ConfiguredModel {
-  std::string name;                 // As clients say it.
-  std::string path;                 // GGUF; the first file of a split model.
+  std::string name;       // As clients say it.
+  std::string path;       // GGUF; the first file of a split model.
+  std::string adapter{};  // GGUF of a LoRA adapter for it; "" = none.
+  double adapter_scale = 1;
   std::uint32_t context = 0;        // Most tokens of one sequence; 0 = as trained.
   std::uint32_t pool_tokens = 0;    // Cells of its KV pool; 0 = device.pool_tokens.
   bool pinned = false;              // keep = "always"

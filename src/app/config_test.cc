@@ -135,6 +135,23 @@ TEST(Config, AModelIsKeptAlwaysOrWhileThereIsRoomOrForATime) {
   EXPECT_FALSE(model("5"));
 }
 
+TEST(Config, AnAdapterIsAModelOfItsOwn) {
+  Config config = default_config();
+  ASSERT_TRUE(
+      read_toml("[[model]]\npath = \"base.gguf\"\n"
+                "[[model]]\npath = \"base.gguf\"\nadapter = \"tone.gguf\"\n"
+                "adapter_scale = 0.5\n",
+                "/etc/lares.toml", config));
+  ASSERT_EQ(config.models.size(), 2U);
+  EXPECT_EQ(config.models[0].adapter, "");
+  EXPECT_EQ(config.models[1].name, "tone");
+  EXPECT_EQ(config.models[1].path, config.models[0].path);
+  EXPECT_TRUE(config.models[1].adapter.ends_with("/tone.gguf"));
+  EXPECT_EQ(config.models[1].adapter_scale, 0.5);
+  EXPECT_NE(error_of("[[model]]\npath = \"a.gguf\"\nadapter_scale = 99\n").find("-16 .. 16"),
+            std::string::npos);
+}
+
 TEST(Config, ClassesKeepWhatTheirBlockLeavesOut) {
   Config config = default_config();
   ASSERT_TRUE(

@@ -44,13 +44,16 @@ Result<std::vector<server::ModelEntry>> served_models(const Config& config) {
                       .path = m.path,
                       .context = m.context,
                       .pool_tokens = m.pool_tokens == 0 ? config.pool_tokens : m.pool_tokens,
+                      .adapter = m.adapter,
+                      .adapter_scale = m.adapter_scale,
                       .pinned = m.pinned,
                       .keep = m.keep});
   }
   if (!config.models_folder.empty()) {
     for (const FoundModel& m : TRY(find_models(config.models_folder))) {
-      const bool known = std::ranges::any_of(
-          models, [&](const auto& other) { return other.name == m.name || other.path == m.path; });
+      const bool known = std::ranges::any_of(models, [&](const auto& other) {
+        return other.name == m.name || (other.path == m.path && other.adapter.empty());
+      });
       if (!known)
         models.push_back({.name = m.name, .path = m.path, .pool_tokens = config.pool_tokens});
     }
@@ -70,7 +73,10 @@ Result<std::vector<server::ModelEntry>> served_models(const Config& config) {
                             "FILE`), or name another folder with --models",
                             config.models_folder));
   }
-  for (server::ModelEntry& model : models) model.stamp = stamp_of(model.path);
+  for (server::ModelEntry& model : models) {
+    model.stamp = stamp_of(model.path);
+    if (!model.adapter.empty()) model.stamp = hash_combine(model.stamp, stamp_of(model.adapter));
+  }
   const auto named = [&](const auto& m) { return m.name == config.default_model; };
   if (!config.default_model.empty() && std::ranges::none_of(models, named)) {
     std::vector<std::string_view> names;

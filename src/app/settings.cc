@@ -179,6 +179,9 @@ constexpr std::string_view kExampleModel = R"(
 # [[model]]
 # name = "my-model"        # As clients say it; default: the file's name without its ending.
 # path = "my-model.gguf"   # Needed. The first file, where a model is split over several.
+# adapter = "tone.gguf"    # A LoRA adapter for it. Another block with the same path, another name
+#                          # and no adapter, or another one, shares the weights.
+# adapter_scale = 1.0      # How much of the adapter.
 # context = 0              # Most tokens of one request, prompt and answer; 0: as trained.
 # pool_tokens = 0          # As device.pool_tokens, for this model alone.
 # keep = "auto"            # Stays loaded while there is room; "always" from the start on and for

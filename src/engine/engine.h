@@ -62,7 +62,9 @@ struct ModelInfo {
 // How to load one model.
 struct LoadSpec {
   ModelId model;
-  std::string path;                // First file of the model.
+  std::string path;       // First file of the model.
+  std::string adapter{};  // A LoRA adapter for it, or "".
+  double adapter_scale = 1;
   std::uint32_t context = 0;       // Most tokens of one sequence; 0 = as trained.
   std::uint32_t pool_tokens = 0;   // Cells of the KV pool; 0 = chosen from what memory is left.
   std::uint32_t sequences = 0;     // Sequences open at once. 1..255.

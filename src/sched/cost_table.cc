@@ -165,17 +165,23 @@ Result<CostTable> CostTable::fit(std::span<const Probe> steps) {
     prompts[0] = prompts[2] > 0 ? std::max(prompts[1] - slope, prompts[1] / 2) : decodes[0];
   }
   CostTable table = TRY(create(decodes, prompts));
+  table.short_attended_ps = -1;
   // Attending far back shows what a position costs, and that is taken off the curves.
   for (const auto& [shape, took] : steps) {
     if (both(shape) || shape.attended <= near(shape)) continue;
     const bool decode = shape.prompt == 0;
     const std::int64_t without = (decode ? table.decodes_ : table.prompts_).at(shape.tokens);
-    (decode ? table.decode_attended_ps : table.prompt_attended_ps) =
+    (decode                       ? table.decode_attended_ps
+     : shape.tokens < kTileTokens ? table.short_attended_ps
+                                  : table.prompt_attended_ps) =
         std::max<std::int64_t>(took.count() - without, 0) * 1000 /
         static_cast<std::int64_t>(shape.attended - near(shape));
   }
+  if (table.short_attended_ps < 0) table.short_attended_ps = table.prompt_attended_ps;
   for (std::size_t k = 0; k < kKnots; ++k) {
-    const std::int64_t own = of_positions(table.prompt_attended_ps, attended_by(0, knot_tokens(k)));
+    const std::int64_t each =
+        knot_tokens(k) < kTileTokens ? table.short_attended_ps : table.prompt_attended_ps;
+    const std::int64_t own = of_positions(each, attended_by(0, knot_tokens(k)));
     if (prompts[k] > 0) prompts[k] = std::max(prompts[k] - own, prompts[k] / 4);
   }
   table.prompts_ = CostCurve(prompts);
@@ -190,8 +196,10 @@ Result<CostTable> CostTable::fit(std::span<const Probe> steps) {
 
 Duration CostTable::time(const StepShape& shape) const {
   const std::uint32_t decodes = shape.tokens - shape.prompt;
-  std::int64_t ns = decodes_.at(decodes) + of_positions(decode_attended_ps, shape.decoded) +
-                    of_positions(prompt_attended_ps, shape.attended - shape.decoded);
+  std::int64_t ns =
+      decodes_.at(decodes) + of_positions(decode_attended_ps, shape.decoded) +
+      of_positions(shape.tokens < kTileTokens ? short_attended_ps : prompt_attended_ps,
+                   shape.attended - shape.decoded);
   if (span_ps != 0) ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
   if (shape.prompt > 0) {
     ns += prompts_.at(shape.tokens) - prompts_.at(decodes) + prompt_pass_ns;
@@ -210,12 +218,30 @@ std::uint32_t CostTable::prompt_within(Duration budget, const StepShape& shape, 
                  .span = shape.span + tokens}) <= budget;
   };
   if (most == 0 || fits(most)) return most;
+  // Within a tile's tokens and beyond them, more take longer; but filling a tile may be quicker.
+  const std::uint32_t tile = kTileTokens - std::min(kTileTokens, shape.tokens);
   std::uint32_t low = 0, high = most;  // fits(low) or low == 0; not fits(high).
+  if (tile > 0 && tile < most) (fits(tile) ? low : high) = tile;
   while (high - low > 1) {
     const std::uint32_t middle = low + (high - low) / 2;
     (fits(middle) ? low : high) = middle;
   }
   return low;
+}
+
+std::uint32_t CostTable::fill_tile(const StepShape& shape, std::uint32_t from, std::uint32_t tokens,
+                                   std::uint32_t most) const {
+  const std::uint32_t tile = kTileTokens - std::min(kTileTokens, shape.tokens);
+  if (!has_tiles() || tokens == 0 || tokens >= tile || tile > most) return tokens;
+  const auto with = [&](std::uint32_t more) {
+    StepShape both = shape;
+    both.tokens += more;
+    both.prompt += more;
+    both.attended += attended_by(from, more);
+    return time(both).count();
+  };
+  const std::int64_t given = with(tokens), filled = with(tile);
+  return filled * 2 <= given * 3 && filled * 3 * tokens <= given * 2 * tile ? tile : tokens;
 }
 
 bool CostTable::better_apart(const StepShape& decodes, std::uint32_t prompt) const {
@@ -242,9 +268,16 @@ void CostTable::observe(const StepShape& shape, Duration took) {
     return;
   }
   const bool decodes = shape.prompt == 0;
-  std::int64_t& each = decodes ? decode_attended_ps : prompt_attended_ps;
+  const bool is_short = shape.tokens < kTileTokens;
+  std::int64_t& each = decodes    ? decode_attended_ps
+                       : is_short ? short_attended_ps
+                                  : prompt_attended_ps;
   if (of_positions(each, shape.attended) > predicted / 2) {
-    correct(each, decodes ? seen_decode_ : seen_prompt_, off, shape.attended);
+    correct(each,
+            decodes    ? seen_decode_
+            : is_short ? seen_short_
+                       : seen_prompt_,
+            off, shape.attended);
   } else {
     (decodes ? decodes_ : prompts_).observe(shape.tokens, predicted, off);
   }
@@ -256,18 +289,21 @@ std::string CostTable::to_text() const {
     text += fmt::format("{}:{},", knot_tokens(i), decodes_.knots()[i]);
   for (std::size_t i = 0; i < kKnots; ++i)
     text += fmt::format("p{}:{},", knot_tokens(i), prompts_.knots()[i]);
-  return text + fmt::format("attended={},prompt_attended={},mixed={},span={},prompt_pass={}",
-                            decode_attended_ps, prompt_attended_ps, mixed_ps, span_ps,
-                            prompt_pass_ns);
+  return text +
+         fmt::format(
+             "attended={},prompt_attended={},short_attended={},mixed={},span={},prompt_pass={}",
+             decode_attended_ps, prompt_attended_ps, short_attended_ps, mixed_ps, span_ps,
+             prompt_pass_ns);
 }
 
 Result<CostTable> CostTable::parse(std::string_view text) {
   CostCurve::Knots decodes{}, prompts{};
   CostTable rest;
-  rest.prompt_attended_ps = -1;
-  const std::array<std::pair<std::string_view, std::int64_t*>, 5> prices{
+  rest.prompt_attended_ps = rest.short_attended_ps = -1;
+  const std::array<std::pair<std::string_view, std::int64_t*>, 6> prices{
       {{"attended", &rest.decode_attended_ps},
        {"prompt_attended", &rest.prompt_attended_ps},
+       {"short_attended", &rest.short_attended_ps},
        {"mixed", &rest.mixed_ps},
        {"span", &rest.span_ps},
        {"prompt_pass", &rest.prompt_pass_ns}}};
@@ -299,6 +335,8 @@ Result<CostTable> CostTable::parse(std::string_view text) {
   table.decode_attended_ps = rest.decode_attended_ps;
   table.prompt_attended_ps =
       rest.prompt_attended_ps < 0 ? rest.decode_attended_ps : rest.prompt_attended_ps;
+  table.short_attended_ps =
+      rest.short_attended_ps < 0 ? table.prompt_attended_ps : rest.short_attended_ps;
   table.mixed_ps = rest.mixed_ps;
   table.span_ps = rest.span_ps;
   table.prompt_pass_ns = rest.prompt_pass_ns;
@@ -308,7 +346,8 @@ Result<CostTable> CostTable::parse(std::string_view text) {
 bool CostTable::operator==(const CostTable& other) const {
   return decodes_.knots() == other.decodes_.knots() && prompts_.knots() == other.prompts_.knots() &&
          decode_attended_ps == other.decode_attended_ps &&
-         prompt_attended_ps == other.prompt_attended_ps && mixed_ps == other.mixed_ps &&
+         prompt_attended_ps == other.prompt_attended_ps &&
+         short_attended_ps == other.short_attended_ps && mixed_ps == other.mixed_ps &&
          span_ps == other.span_ps && prompt_pass_ns == other.prompt_pass_ns;
 }
 

@@ -1,7 +1,8 @@
 // How long a step takes, by what is in it: one table per (model, device, threads).
 //
 //   decodes alone   decodes(n) + decode_attended * positions
-//   prompts alone   prompts(n) + prompt_attended * positions + prompt_pass
+//   prompts alone   prompts(n) + prompt_attended * positions + prompt_pass; short_attended in place
+//                   of prompt_attended in a step of fewer tokens than a tile
 //   both            the sum of the two, where the prompts' tokens go on along their curve from the
 //                   decodes' number, for what a step costs once it costs once
 //                   + mixed * positions of the decodes
@@ -11,8 +12,9 @@
 // (two decodes cost nearly twice one, sixteen about four; BENCHMARKS.md). They are two because a
 // decode works over the whole vocabulary, and a prompt's token does not. `positions` are the KV
 // positions that the step's tokens attend to, summed over tokens: what a paged kernel reads.
-// `mixed`: a kernel that takes a step's tokens in tiles works, for a tile that holds decodes, over
-// all positions of theirs for every token of the tile; then two steps are quicker than one.
+// A kernel that takes a step's tokens in tiles reads each position once for all tokens of a tile,
+// and with fewer tokens than a tile it does not. `mixed`: for a tile that holds decodes it works
+// over all positions of theirs for every token of the tile; then two steps are quicker than one.
 // `cells` is the pool's span: what a unified pool's kernel reads for every token.
 //
 // Measured by a short probe when a model is first loaded, kept by the server, refined by every
@@ -42,6 +44,9 @@ struct StepShape {
   void add(std::uint32_t from, std::uint32_t tokens);
   void remove(std::uint32_t from, std::uint32_t tokens, bool prompt);
 };
+
+// From so many tokens of a step on, ggml's kernels for processors compute attention in tiles.
+inline constexpr std::uint32_t kTileTokens = 64;
 
 // Of what a pass over prompts costs extra: the least that a step spends on them, itself included.
 inline constexpr int kPassBudget = 4;
@@ -94,9 +99,10 @@ class CostTable {
   };
   static Result<CostTable> fit(std::span<const Probe> steps);
 
-  // All in picoseconds: for each position attended by a decode, by a prompt's token, by a decode
-  // beside prompts (beyond the first); for each token and cell of the span.
-  std::int64_t decode_attended_ps = 0, prompt_attended_ps = 0, mixed_ps = 0, span_ps = 0;
+  // All in picoseconds: for each position attended by a decode, by a prompt's token, in a step of
+  // fewer tokens than a tile, by a decode beside prompts (beyond the first).
+  std::int64_t decode_attended_ps = 0, prompt_attended_ps = 0, short_attended_ps = 0, mixed_ps = 0;
+  std::int64_t span_ps = 0;         // For each token and cell of the span.
   std::int64_t prompt_pass_ns = 0;  // Once, in a step that reads any prompt.
 
   [[nodiscard]] Duration time(const StepShape& shape) const;
@@ -105,6 +111,11 @@ class CostTable {
   [[nodiscard]] std::uint32_t prompt_within(Duration budget, const StepShape& shape,
                                             std::uint32_t from, std::uint32_t most) const;
 
+  // The tokens that make the chunk fill a tile, if that reads a token in two thirds of the time at
+  // most, and the step takes half as long again at most; else as many as given. `most` as above.
+  [[nodiscard]] std::uint32_t fill_tile(const StepShape& shape, std::uint32_t from,
+                                        std::uint32_t tokens, std::uint32_t most) const;
+  [[nodiscard]] bool has_tiles() const { return short_attended_ps > prompt_attended_ps; }
   // Whether so many tokens of prompt are better read in a step of their own than beside those
   // decodes.
   [[nodiscard]] bool better_apart(const StepShape& decodes, std::uint32_t prompt) const;
@@ -117,9 +128,9 @@ class CostTable {
   // of a step of both, what mixing costs.
   void observe(const StepShape& shape, Duration took);
 
-  // "1:6300000,2:11900000,...,p1:...,attended=0,prompt_attended=0,mixed=0,span=0,prompt_pass=0";
-  // reads back equal, refinement included, limits anew. Without the prompts' curve, or what they
-  // pay to attend, they cost what decodes do.
+  // "1:6300000,2:11900000,...,p1:...,attended=0,prompt_attended=0,short_attended=0,mixed=0,span=0,
+  // prompt_pass=0"; reads back equal, refinement included, limits anew. Without the prompts' curve,
+  // or what they pay to attend, they cost what decodes do.
   [[nodiscard]] std::string to_text() const;
   static Result<CostTable> parse(std::string_view text);
 
@@ -130,7 +141,7 @@ class CostTable {
 
   CostCurve decodes_, prompts_;
   // Observations of what is not on a curve, up to some.
-  std::uint16_t seen_decode_ = 0, seen_prompt_ = 0, seen_mixed_ = 0;
+  std::uint16_t seen_decode_ = 0, seen_prompt_ = 0, seen_short_ = 0, seen_mixed_ = 0;
 };
 
 // Attended positions of a chunk of `tokens` that begins at position `from`.

@@ -27,7 +27,7 @@ TEST(CostTable, ReadsStraightLinesBetweenItsKnots) {
 TEST(CostTable, AddsWhatAttentionAndAPassOverPromptsCost) {
   CostTable table = measured();
   table.decode_attended_ps = 2'000'000;
-  table.prompt_attended_ps = 100'000;
+  table.prompt_attended_ps = table.short_attended_ps = 100'000;
   table.span_ps = 500'000;
   table.prompt_pass_ns = 5 * kMs;
   EXPECT_EQ(table.time({.tokens = 1, .attended = 1000, .decoded = 1000}), Duration(8 * kMs));
@@ -78,6 +78,7 @@ TEST(CostTable, ATextReadsBackEqualAndAWrongOneIsNamed) {
   CostTable table = measured();
   table.decode_attended_ps = 7;
   table.prompt_attended_ps = 8;
+  table.short_attended_ps = 11;
   table.mixed_ps = 10;
   table.prompt_pass_ns = 9;
   EXPECT_EQ(*CostTable::parse(table.to_text()), table);
@@ -113,6 +114,21 @@ TEST(CostTable, PromptsAreReadApartWhereMixingCostsMoreThanItSaves) {
   EXPECT_TRUE(table.better_apart(decodes, 64));
 }
 
+TEST(CostTable, FarFromItsBeginningAPromptIsReadByWholeTiles) {
+  CostTable table = apart();
+  table.prompt_attended_ps = 300'000;
+  table.short_attended_ps = 3'000'000;
+  // At position 4,000: 16 tokens take 13 + 192 ms, 64 take 37 + 77.
+  EXPECT_EQ(table.fill_tile({}, 4000, 16, 500), 64U);
+  EXPECT_EQ(table.fill_tile({}, 4000, 16, 40), 16U) << "there are no more";
+  EXPECT_EQ(table.fill_tile({}, 0, 48, 500), 48U) << "near its beginning it matters little";
+  EXPECT_EQ(table.prompt_within(Duration(120 * kMs), {}, 4000, 500), 67U);
+  // Beside eight decodes a chunk of 56 fills it.
+  EXPECT_EQ(table.fill_tile({.tokens = 8, .attended = 800, .decoded = 800}, 4000, 16, 500), 56U);
+  table.short_attended_ps = 300'000;  // A device without tiles.
+  EXPECT_EQ(table.fill_tile({}, 4000, 16, 500), 16U);
+}
+
 TEST(CostTable, TheKneeIsWhereMoreDecodesMakeEachLittleCheaper) {
   // A token costs 9, 8, 5.25, 3.5, 2.75 and 2.6 ms.
   EXPECT_EQ(apart().knee(64), 8U);
@@ -125,6 +141,7 @@ TEST(CostTable, AProbeTellsWhatAttendingAndMixingCost) {
   CostTable truth = apart();
   truth.decode_attended_ps = 5'000'000;
   truth.prompt_attended_ps = 200'000;
+  truth.short_attended_ps = 2'000'000;
   truth.mixed_ps = 13'000'000;
   std::vector<CostTable::Probe> steps;
   const auto probe = [&](std::uint32_t decodes, std::uint32_t position, std::uint32_t prompt,
@@ -139,10 +156,12 @@ TEST(CostTable, AProbeTellsWhatAttendingAndMixingCost) {
   probe(1, 512, 64, 0);
   probe(1, 512, 0, 0);
   probe(0, 0, 64, 512);
+  probe(0, 0, 32, 512);
   const CostTable fitted = *CostTable::fit(steps);
   for (const StepShape& shape :
        {StepShape{.tokens = 16, .attended = 4800, .decoded = 4800},
         StepShape{.tokens = 64, .prompt = 64, .attended = 60'000},
+        StepShape{.tokens = 32, .prompt = 32, .attended = 60'000},
         StepShape{.tokens = 80, .prompt = 64, .attended = 64'800, .decoded = 4800}}) {
     const auto right = static_cast<double>(truth.time(shape).count());
     EXPECT_NEAR(static_cast<double>(fitted.time(shape).count()), right, right / 20);

@@ -48,8 +48,8 @@ struct ModelForgotten { ModelId model; };  // Not resident any more; the next jo
 struct ModelNeed {
   ModelId model; DeviceId device;
   Bytes bytes;                      // Pool, buffers, and weights that are its own.
-  Bytes shared{};                   // Weights of the file that `sibling` is loaded from, too:
-  ModelId sibling{};                // there once for both. No matter if 0.
+  Bytes shared{};                   // Weights that are there once for all models of a file:
+  ModelId file{};                   // the first of those. No matter if 0.
   Duration reload{};                // How long loading takes.
   Duration keep = Duration::max();  // Leaves when unused for so long; max = only for room.
   bool pinned = false;              // Never taken off.

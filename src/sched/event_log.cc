@@ -48,10 +48,10 @@ void write(std::string& out, const ModelForgotten& e) {
 }
 void write(std::string& out, const ModelNeed& e) {
   line(out,
-       "+ need model={} device={} bytes={} shared={} sibling={} reload={} keep={} pinned={} "
+       "+ need model={} device={} bytes={} shared={} file={} reload={} keep={} pinned={} "
        "wanted={}",
-       e.model.value, e.device.value, e.bytes.count, e.shared.count, e.sibling.value,
-       e.reload.count(), e.keep.count(), e.pinned ? 1 : 0, e.wanted ? 1 : 0);
+       e.model.value, e.device.value, e.bytes.count, e.shared.count, e.file.value, e.reload.count(),
+       e.keep.count(), e.pinned ? 1 : 0, e.wanted ? 1 : 0);
 }
 void write(std::string& out, const DeviceMemory& e) {
   line(out, "+ memory device={} budget={}", e.device.value, e.budget.count);
@@ -252,7 +252,7 @@ std::optional<Event> read_event(std::string_view kind, Fields& f, StoredEvents& 
                      .device = DeviceId{u32("device")},
                      .bytes = Bytes{f.number<std::int64_t>("bytes")},
                      .shared = Bytes{f.number<std::int64_t>("shared")},
-                     .sibling = ModelId{u32("sibling")},
+                     .file = ModelId{u32("file")},
                      .reload = Duration(f.number<Duration::rep>("reload")),
                      .keep = Duration(f.number<Duration::rep>("keep")),
                      .pinned = u32("pinned") != 0,

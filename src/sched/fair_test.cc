@@ -19,6 +19,7 @@ CostTable two_cores() {
       {9 * kMs, 10 * kMs, 12 * kMs, 15 * kMs, 20 * kMs, 33 * kMs, 60 * kMs, 115 * kMs, 220 * kMs});
   table.decode_attended_ps = 5'000'000;
   table.prompt_attended_ps = 200'000;
+  table.short_attended_ps = 2'000'000;
   table.mixed_ps = 13'000'000;
   return table;
 }

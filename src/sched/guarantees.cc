@@ -35,17 +35,21 @@ Guarantees guarantees(const Options& options, const ModelLimits& limits, const C
   const std::uint64_t all_decoded =
       std::min<std::uint64_t>(std::uint64_t{tokens - unit} * limits.context, limits.pool_tokens);
   // Where prompts are better read apart, they are: both together take no longer than one by one.
-  const Duration widest = cost.time({.tokens = tokens - unit,
-                                     .attended = all_decoded,
-                                     .decoded = all_decoded,
-                                     .span = limits.pool_tokens}) +
-                          cost.time({.tokens = unit,
-                                     .prompt = unit,
-                                     .attended = std::uint64_t{unit} * limits.context,
-                                     .span = limits.pool_tokens}) +
-                          kPassBudget * Duration(cost.prompt_pass_ns) +
-                          (cost.prompt_pass_ns > 0 ? overshoot : Duration{});
-  const Duration budget = std::max(options.slice, options.slice_alone) + overshoot;
+  Duration widest = cost.time({.tokens = tokens - unit,
+                               .attended = all_decoded,
+                               .decoded = all_decoded,
+                               .span = limits.pool_tokens}) +
+                    cost.time({.tokens = unit,
+                               .prompt = unit,
+                               .attended = std::uint64_t{unit} * limits.context,
+                               .span = limits.pool_tokens}) +
+                    kPassBudget * Duration(cost.prompt_pass_ns) +
+                    (cost.prompt_pass_ns > 0 ? overshoot : Duration{});
+  Duration budget = std::max(options.slice, options.slice_alone) + overshoot;
+  if (cost.has_tiles()) {  // CostTable::fill_tile().
+    widest += widest / 2;
+    budget += budget / 2;
+  }
   Guarantees result{.longest_slice = std::max(widest, budget), .longest_wait = {}};
   // A job that is due waits for the runs in flight and, at worst, for a step of every other
   // member's oldest job of every class that has been waiting longer.

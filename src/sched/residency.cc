@@ -141,13 +141,16 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::wanted_models() {
   return wanted;
 }
 
-// What the models that `count` accepts take together; what siblings share, once.
+// What the models that `count` accepts take together; what those of one file share, once.
 std::int64_t Scheduler::State::bytes_of(const std::function<bool(const Model&)>& count) const {
   std::int64_t bytes = 0;
   for (const Model& m : models) {
     if (!count(m)) continue;
-    const std::uint32_t sibling = m.need.sibling.value;
-    const bool counted = sibling < m.id.value && count(models[sibling]);
+    const bool counted =
+        m.need.shared.count > 0 &&
+        std::ranges::any_of(std::span(models).first(m.id.value), [&](const Model& other) {
+          return other.need.file == m.need.file && count(other);
+        });
     bytes += m.need.bytes.count + (counted ? 0 : m.need.shared.count);
   }
   return bytes;

@@ -31,20 +31,20 @@ class House {
     events_.emplace_back(ModelNeed{.model = ModelId{model},
                                    .device = kDevice,
                                    .bytes = Bytes{sizes_[model]},
-                                   .sibling = ModelId{model},
+                                   .file = ModelId{model},
                                    .reload = reload,
                                    .keep = keep,
                                    .pinned = pinned,
                                    .wanted = wanted});
   }
 
-  // A gigabyte of its file's weights belongs to its sibling, too.
-  void share(std::uint32_t model, std::uint32_t sibling) {
+  // A gigabyte of it is its file's, and there once for all models of that.
+  void share(std::uint32_t model, std::uint32_t file) {
     events_.emplace_back(ModelNeed{.model = ModelId{model},
                                    .device = kDevice,
                                    .bytes = Bytes{sizes_[model]},
                                    .shared = Bytes{1 << 30},
-                                   .sibling = ModelId{sibling},
+                                   .file = ModelId{file},
                                    .reload = reload});
   }
 
@@ -220,7 +220,7 @@ TEST(Residency, WhoWaitsForAnAbsentModelWaitsNoLongerThanItsClassAllows) {
 TEST(Residency, WhatSiblingsShareIsThereOnce) {
   House house(2, 3);
   // A gigabyte each of their own, and one that both use.
-  house.share(0, 1);
+  house.share(0, 0);
   house.share(1, 0);
   house.submit(0);
   house.submit(1);

@@ -298,6 +298,7 @@ RC_GTEST_PROP(SchedulerProperty, EveryAcceptedJobEndsOnceAndTheLogReplays, ()) {
                               .kv_per_token = Bytes{64}});
   device.cost.decode_attended_ps = *rc::gen::element<std::int64_t>(0, 100'000);
   device.cost.prompt_attended_ps = *rc::gen::element<std::int64_t>(0, 100'000);
+  device.cost.short_attended_ps = *rc::gen::element<std::int64_t>(0, 100'000, 3'000'000);
   device.cost.mixed_ps = *rc::gen::element<std::int64_t>(0, 100'000, 100'000'000);
   device.give_host(Bytes{*rc::gen::element<std::int64_t>(0, 10'000, 1'000'000)});
   device.saves_fail = *rc::gen::inRange(0, 4) == 0;

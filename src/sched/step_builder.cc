@@ -116,7 +116,7 @@ class StepBuilder {
   // Where the two are better done one by one, they take turns; and prompts leave the streams the
   // time for their next step.
   Parts choose_parts() {
-    if (!s_.traits.by_time) return Parts::Both;
+    if (!s_.traits.by_time || s_.classes_waiting == 0 || m_.cost.mixed_ps == 0) return Parts::Both;
     StepShape decodes{.span = record_->shape.span};
     for (const Slot slot : m_.running) {
       if (const Job& job = s_.jobs[slot]; job.need() == 1) decodes.add(job.planned, 1);
@@ -160,7 +160,7 @@ class StepBuilder {
     if (tokens > 0 && most - tokens < unit) return most;
     tokens -= tokens % unit;
     if (tokens == 0 && record_->shape.prompt == 0) tokens = std::min(most, unit);
-    return tokens;
+    return m_.cost.fill_tile(record_->shape, from, tokens, most);
   }
 
   // --- Claims ------------------------------------------------------------------------------------

@@ -28,8 +28,10 @@ namespace lares::server {
 struct ModelEntry {
   std::string name;
   std::string path;
-  std::uint32_t context = 0;        // Most tokens of one sequence; 0 = as trained.
-  std::uint32_t pool_tokens = 0;    // Cells of its KV pool; 0 = chosen at load.
+  std::uint32_t context = 0;      // Most tokens of one sequence; 0 = as trained.
+  std::uint32_t pool_tokens = 0;  // Cells of its KV pool; 0 = chosen at load.
+  std::string adapter{};          // A LoRA adapter for the file: "" = none.
+  double adapter_scale = 1;
   std::uint64_t stamp = 0;          // Another one for another file of the same name.
   bool pinned = false;              // Loaded at the start, and never taken off.
   Duration keep = Duration::max();  // Taken off when unused for so long; max = only for room.

@@ -138,6 +138,8 @@ void LoopCore::load_model(std::uint32_t index) {
   // Twice the running jobs: the other half holds prefixes of ended ones.
   to_device(worker::Load{{.model = ModelId{index},
                           .path = model.entry.path,
+                          .adapter = model.entry.adapter,
+                          .adapter_scale = model.entry.adapter_scale,
                           .context = model.context,
                           .pool_tokens = pool_tokens_for(model),
                           .sequences = std::min(255U, s.running_max * 2),
@@ -158,6 +160,8 @@ void LoopCore::recall_cost(ModelState& model) {
                                hash_combine(static_cast<std::uint64_t>(info.st_size),
                                             static_cast<std::uint64_t>(info.st_mtime)),
                                options_.device_name);
+  if (!model.entry.adapter.empty())
+    model.cost_key += fmt::format("-{:08x}", hash_text(model.entry.adapter) >> 32U);
   if (model.embeds) model.cost_key += "-embed";  // Its steps are others: every row is kept.
   const auto known = options_.costs.find(model.cost_key);
   if (known == options_.costs.end()) return;

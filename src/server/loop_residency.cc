@@ -1,6 +1,7 @@
 // What models take of the device's memory, and which of them are held: the scheduler decides by
 // what is told here.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -79,13 +80,16 @@ void LoopCore::tell_need(std::uint32_t index, bool wanted) {
   if (std::string why = too_large_for_device(model); !why.empty())
     return fail_model(index, std::move(why));
   const Bytes weights = model.info.weights;
+  // Its twin is loaded from the same file, and so are those with adapters.
+  const auto first = std::ranges::find_if(
+      models_, [&](const ModelState& other) { return other.entry.path == model.entry.path; });
   events_.emplace_back(sched::ModelNeed{
       .model = ModelId{index},
       .device = kDevice,
       .bytes = model.loads_alone && budget_.count > 0 ? std::max(model.need, budget_ - weights)
                                                       : model.need,
       .shared = weights,
-      .sibling = ModelId{model.twin},
+      .file = ModelId{static_cast<std::uint32_t>(first - models_.begin())},
       .reload = model.reload,
       .keep = model.keep,
       .pinned = model.entry.pinned && !model.embeds && !model.gone,
@@ -186,17 +190,19 @@ MemoryStatus LoopCore::memory_status() const {
                       .host_budget = options_.host_memory,
                       .host_saved = memory_report_.host_saved,
                       .models = {}};
+  std::set<std::string_view> files;  // Their weights are counted.
   for (const engine::MemoryUse& use : memory_report_.models) {
     if (use.model.value >= models_.size()) continue;
     const ModelState& model = models_[use.model.value];
     const std::int64_t cell = use.pool_tokens > 0 ? use.kv.count / use.pool_tokens : 0;
     const Bytes cache{cell * scheduler_.pool(use.model).cached};
-    status.models.push_back({.name = model.entry.name,
-                             .embeds = model.embeds,
-                             .weights = use.weights,
-                             .kv = use.kv - cache,
-                             .compute = use.compute,
-                             .cache = cache});
+    status.models.push_back(
+        {.name = model.entry.name,
+         .embeds = model.embeds,
+         .weights = files.insert(model.entry.path).second ? use.weights : Bytes{},
+         .kv = use.kv - cache,
+         .compute = use.compute,
+         .cache = cache});
   }
   return status;
 }

@@ -32,7 +32,7 @@ SimulatedDevice a10g() {
                std::max<std::int64_t>(tokens - 64, 0) * kPrompt;
   }
   d.cost = *sched::CostTable::create(curve);
-  d.cost.decode_attended_ps = d.cost.prompt_attended_ps = 1'125'000;
+  d.cost.decode_attended_ps = d.cost.prompt_attended_ps = d.cost.short_attended_ps = 1'125'000;
   d.cost.prompt_pass_ns = 45'990'000;
   return d;
 }

@@ -78,6 +78,7 @@ RC_GTEST_PROP(Lares, KeepsWhatDoctorPrints, ()) {
   SimulatedDevice device = roomy();
   device.cost.decode_attended_ps = *rc::gen::element<std::int64_t>(0, 100'000, 5'000'000);
   device.cost.prompt_attended_ps = *rc::gen::element<std::int64_t>(0, 200'000);
+  device.cost.short_attended_ps = *rc::gen::element<std::int64_t>(0, 200'000, 5'000'000);
   device.cost.mixed_ps = *rc::gen::element<std::int64_t>(0, 13'000'000);
   const SimulateOptions options = options_of("lares");
   const Simulation run = *simulate(workload, device, options);

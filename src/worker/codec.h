@@ -53,7 +53,8 @@ void fields(Archive& a, ModelInfo& info) {
 
 template <class Archive>
 void fields(Archive& a, LoadSpec& spec) {
-  archive_all(a, spec.model, spec.path, spec.context, spec.pool_tokens, spec.sequences);
+  archive_all(a, spec.model, spec.path, spec.adapter, spec.adapter_scale, spec.context);
+  archive_all(a, spec.pool_tokens, spec.sequences);
   archive_all(a, spec.outputs, spec.batch_tokens, spec.measure_steps);
   archive_all(a, spec.embeds, spec.pictures);
 }

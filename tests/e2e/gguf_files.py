@@ -121,6 +121,23 @@ class Tiny:
         write(path, self.pairs, self.count, self.heads, self.body)
 
 
+def word(name, value):
+    """A key with a text."""
+    return pair(name, 8, "<Q", len(value)) + value.encode()
+
+
+def write_adapter(base, path, architecture, width, layers=2, rank=4):
+    """A LoRA adapter of noise for the queries of the first layers."""
+    file = Tiny(base, architecture, width)
+    file.pairs = {"type": word("general.type", "adapter"), "architecture": word("general.architecture", architecture),
+                  "kind": word("adapter.type", "lora"), "alpha": pair("adapter.lora.alpha", 6, "<f", float(rank))}
+    file.heads, file.body, file.count = b"", b"", 0
+    for i in range(layers):
+        file.tensor(f"blk.{i}.attn_q.weight.lora_a", width, rank)
+        file.tensor(f"blk.{i}.attn_q.weight.lora_b", rank, width)
+    file.write(path)
+
+
 def write_tiny_bert(vocabulary, path, width=32, forward=64, layers=2, context=128):
     """A BERT with the true vocabulary of one (llama.cpp's ggml-vocab-bert-bge.gguf)."""
     file = Tiny(vocabulary, "bert", width)

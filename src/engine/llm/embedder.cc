@@ -56,7 +56,9 @@ Result<std::unique_ptr<Embedder>> Embedder::load(const engine::LoadSpec& spec,
   const int pooling = pooling_type(embedder->model_.get());
   if (pooling == LLAMA_POOLING_TYPE_CLS) embedder->pooling_ = Pooling::First;
   if (pooling == LLAMA_POOLING_TYPE_LAST) embedder->pooling_ = Pooling::Last;
+  embedder->adapter_ = TRY(load_adapter(embedder->model_.get(), spec));
   TRY_VOID(embedder->make_context(spec));
+  TRY_VOID(use_adapter(embedder->context_.get(), embedder->adapter_, spec));
   TRY_VOID(embedder->warm_up());
   pool.attach(embedder->context_.get());
   if (measuring_threads > 0) embedder->measure_steps(measuring_threads);

@@ -17,6 +17,7 @@
 
 #include "core/result.h"
 #include "engine/engine.h"
+#include "engine/llm/adapter.h"
 #include "engine/llm/memory.h"
 #include "engine/llm/threads.h"
 
@@ -72,6 +73,7 @@ class Embedder {
 
   // Declared in the order in which they depend on each other: freed in the reverse one.
   std::shared_ptr<llama_model> model_;
+  Adapter adapter_;
   llama_context_ptr context_;
   std::unique_ptr<llama_batch, FreeBatch> batch_;
   engine::Loaded loaded_;

@@ -20,6 +20,7 @@
 
 #include "core/result.h"
 #include "engine/engine.h"
+#include "engine/llm/adapter.h"
 #include "engine/llm/cells.h"
 #include "engine/llm/memory.h"
 #include "engine/llm/sampler.h"
@@ -93,6 +94,7 @@ class Model {
 
   // Declared in the order in which they depend on each other: freed in the reverse one.
   std::shared_ptr<llama_model> model_;
+  Adapter adapter_;
   llama_context_ptr context_;
   std::unique_ptr<llama_batch, FreeBatch> batch_;
   engine::Loaded loaded_;

@@ -60,7 +60,9 @@ Result<std::unique_ptr<Model>> Model::load(const engine::LoadSpec& spec,
   model->loaded_.model = spec.model;
   model->loaded_.info = describe_model(model->model_.get());
   TRY_VOID(check_kind(spec.path, model->loaded_.info));
+  model->adapter_ = TRY(load_adapter(model->model_.get(), spec));
   TRY_VOID(model->make_context(spec));
+  TRY_VOID(use_adapter(model->context_.get(), model->adapter_, spec));
   TRY_VOID(model->warm_up());
   pool.attach(model->context_.get());
   if (measuring_threads > 0) model->measure_steps(measuring_threads);

@@ -41,7 +41,8 @@ void Model::measure_steps(std::uint32_t threads) {
   const bool room = held + kChunk <= std::min(loaded_.context, loaded_.pool_tokens / 2);
   if (loaded_.info.can.cut_anywhere && loaded_.sequences > 1 && held >= kFar && room &&
       kChunk < batch_tokens_) {
-    measure({.decodes = 1, .position = held}) && measure({.prompt = kChunk, .from = held}) &&
+    measure({.decodes = 1, .position = held}) && measure({.prompt = kChunk / 2, .from = held}) &&
+        measure({.prompt = kChunk, .from = held}) &&
         measure({.decodes = 1, .position = held, .prompt = kChunk});
   }
   llama_memory_clear(memory, false);

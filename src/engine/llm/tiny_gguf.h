@@ -15,8 +15,8 @@ class TinyGguf {
  public:
   static constexpr int kWidth = 32, kLayers = 2, kVocabulary = 4096;
 
-  // `starter` is the path of the starter model.
-  TinyGguf(const std::string& starter, std::string architecture)
+  // `starter` is the path of the starter model. Without `whole`, no tensor but what is added.
+  TinyGguf(const std::string& starter, std::string architecture, bool whole = true)
       : architecture_(std::move(architecture)),
         file_(gguf_init_empty()),
         tensors_(ggml_init({.mem_size = 16U << 20U, .mem_buffer = nullptr, .no_alloc = false})) {
@@ -30,6 +30,7 @@ class TinyGguf {
     set("context_length", 256);
     set("embedding_length", kWidth);
     gguf_set_val_f32(file_, (architecture_ + ".attention.layer_norm_rms_epsilon").c_str(), 1e-5F);
+    if (!whole) return;
     tensor("token_embd.weight", {kWidth, kVocabulary});
     if (architecture_ != "bert") tensor("output_norm.weight", {kWidth}, 1);
   }
