@@ -13,8 +13,11 @@ constexpr std::int64_t kFirstNs = 10'000'000, kTokenNs = 500'000;
 constexpr std::uint16_t kQuickObservations = 16;
 constexpr std::int64_t kBound = 8;       // Times the probe's value, at most.
 constexpr std::int64_t kLeastNs = 1000;  // No step is quicker.
+// Each token of a step attends to so many positions: what they cost shows.
+constexpr std::uint64_t kFarBack = 512;
 // Fewer positions than these say nothing of what mixing costs.
 constexpr std::uint64_t kTellingPositions = 256;
+constexpr std::int64_t kLittlePs = 5'000;
 constexpr std::int64_t kMostPs = 1'000'000'000;  // A millisecond a position.
 
 // Nothing under a knot may be cheaper than what is before it.
@@ -39,7 +42,8 @@ void correct(std::int64_t& each_ps, std::uint16_t& seen, std::int64_t off,
     ++seen;
     each_ps += each_off / 2;
   } else {
-    each_ps += std::clamp(each_off, -(each_ps / 64 + 1), each_ps / 64 + 1);
+    const std::int64_t little = std::max(each_ps / 64, kLittlePs);
+    each_ps += std::clamp(each_off, -little, little);
   }
   each_ps = std::clamp<std::int64_t>(each_ps, 0, kMostPs);
 }
@@ -194,18 +198,24 @@ Result<CostTable> CostTable::fit(std::span<const Probe> steps) {
   return table;
 }
 
-Duration CostTable::time(const StepShape& shape) const {
+std::int64_t CostTable::time_of(const StepShape& shape, bool tiles) const {
   const std::uint32_t decodes = shape.tokens - shape.prompt;
   std::int64_t ns =
       decodes_.at(decodes) + of_positions(decode_attended_ps, shape.decoded) +
-      of_positions(shape.tokens < kTileTokens ? short_attended_ps : prompt_attended_ps,
-                   shape.attended - shape.decoded);
+      of_positions(tiles ? prompt_attended_ps : short_attended_ps, shape.attended - shape.decoded);
   if (span_ps != 0) ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
   if (shape.prompt > 0) {
     ns += prompts_.at(shape.tokens) - prompts_.at(decodes) + prompt_pass_ns;
     if (decodes > 0) ns += of_positions(mixed_ps, shape.decoded);
   }
-  return Duration(ns);
+  return ns;
+}
+
+std::int64_t CostTable::marginal(const StepShape& shape, std::int64_t whole, std::uint32_t from,
+                                 std::uint32_t tokens, bool prompt) const {
+  StepShape rest = shape;
+  rest.remove(from, tokens, prompt);
+  return std::max<std::int64_t>(whole - time_of(rest, shape.tokens >= kTileTokens), 0);
 }
 
 std::uint32_t CostTable::prompt_within(Duration budget, const StepShape& shape, std::uint32_t from,
@@ -263,8 +273,10 @@ void CostTable::observe(const StepShape& shape, Duration took) {
   if (shape.tokens == 0 || took.count() <= 0) return;
   const std::int64_t predicted = time(shape).count();
   const std::int64_t off = took.count() - predicted;
+  const bool wrong = std::abs(off) > predicted / 64;
   if (shape.prompt > 0 && shape.prompt < shape.tokens) {
-    if (shape.decoded >= kTellingPositions) correct(mixed_ps, seen_mixed_, off, shape.decoded);
+    if (wrong && shape.decoded >= kTellingPositions)
+      correct(mixed_ps, seen_mixed_, off, shape.decoded);
     return;
   }
   const bool decodes = shape.prompt == 0;
@@ -272,12 +284,11 @@ void CostTable::observe(const StepShape& shape, Duration took) {
   std::int64_t& each = decodes    ? decode_attended_ps
                        : is_short ? short_attended_ps
                                   : prompt_attended_ps;
-  if (of_positions(each, shape.attended) > predicted / 2) {
-    correct(each,
-            decodes    ? seen_decode_
-            : is_short ? seen_short_
-                       : seen_prompt_,
-            off, shape.attended);
+  // Far back it is attending that is wrong; unless it costs too little already to be that.
+  const bool far_back = shape.attended >= kFarBack * shape.tokens;
+  if (far_back && (off > 0 || of_positions(each, shape.attended) > -off)) {
+    std::uint16_t& seen = decodes ? seen_decode_ : is_short ? seen_short_ : seen_prompt_;
+    if (wrong) correct(each, seen, off, shape.attended);
   } else {
     (decodes ? decodes_ : prompts_).observe(shape.tokens, predicted, off);
   }

@@ -105,7 +105,13 @@ class CostTable {
   std::int64_t span_ps = 0;         // For each token and cell of the span.
   std::int64_t prompt_pass_ns = 0;  // Once, in a step that reads any prompt.
 
-  [[nodiscard]] Duration time(const StepShape& shape) const;
+  [[nodiscard]] Duration time(const StepShape& shape) const {
+    return Duration(time_of(shape, shape.tokens >= kTileTokens));
+  }
+  // What a step that takes `whole` nanoseconds would be shorter by without a part of it, for
+  // splitting its time: computed in tiles as it was. Never negative.
+  [[nodiscard]] std::int64_t marginal(const StepShape& shape, std::int64_t whole,
+                                      std::uint32_t from, std::uint32_t tokens, bool prompt) const;
   // The most prompt tokens, up to `most`, that can join a step of that shape within the budget,
   // when the chunk's first token attends to `from` positions.
   [[nodiscard]] std::uint32_t prompt_within(Duration budget, const StepShape& shape,
@@ -123,9 +129,9 @@ class CostTable {
   // three quarters dearer than at best.
   [[nodiscard]] std::uint32_t knee(std::uint32_t most) const;
 
-  // A step of that shape took so long. What most of its time is made of is corrected, and one slow
-  // step on a busy machine moves it little: a curve (CostCurve::observe) or what attending costs;
-  // of a step of both, what mixing costs.
+  // A step of that shape took so long. One slow step on a busy machine moves little: of a step that
+  // attends far back what attending costs, else a curve (CostCurve::observe); of a step of both,
+  // what mixing costs.
   void observe(const StepShape& shape, Duration took);
 
   // "1:6300000,2:11900000,...,p1:...,attended=0,prompt_attended=0,short_attended=0,mixed=0,span=0,
@@ -138,6 +144,7 @@ class CostTable {
 
  private:
   CostTable(CostCurve decodes, CostCurve prompts) : decodes_(decodes), prompts_(prompts) {}
+  [[nodiscard]] std::int64_t time_of(const StepShape& shape, bool tiles) const;
 
   CostCurve decodes_, prompts_;
   // Observations of what is not on a curve, up to some.

@@ -144,9 +144,8 @@ void Scheduler::State::charge(Model& m, const Unanswered& run, const Stepped& ev
   for (std::size_t i = 0; i < run.items.size(); ++i) {
     const PlannedItem& item = run.items[i];
     const std::uint32_t done = event.items[i].tokens;
-    StepShape rest = shape;
-    rest.remove(item.from, done, item.tokens > 1);
-    const std::int64_t alone = done == 0 ? 0 : predicted - m.cost.time(rest).count();
+    const std::int64_t alone =
+        done == 0 ? 0 : m.cost.marginal(shape, predicted, item.from, done, item.tokens > 1);
     marginal_costs.push_back(as_measured.of(alone));
     marginals += marginal_costs.back();
   }
