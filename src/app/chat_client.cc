@@ -67,25 +67,6 @@ std::optional<Error> error_in(const json::Value& body, int status) {
   return Error{status == 429 || status == 503 ? Code::Busy : Code::Invalid, std::move(text)};
 }
 
-// Cuts events out of a stream of bytes: the data of each, without its line ends.
-class EventReader {
- public:
-  void add(std::string_view bytes) { in_ += bytes; }
-  std::optional<std::string> next() {
-    while (true) {
-      const std::size_t end = in_.find('\n');
-      if (end == std::string::npos) return std::nullopt;
-      std::string line = in_.substr(0, end);
-      in_.erase(0, end + 1);
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      if (line.starts_with("data: ")) return line.substr(6);
-    }
-  }
-
- private:
-  std::string in_;
-};
-
 // One event of the stream onto the answer.
 Result<> read_event(const std::string& data, ChatAnswer& answer, const OnPiece& on_piece) {
   const json::Value event = TRY(json::parse(data));
@@ -181,6 +162,17 @@ Result<> BodyReader::add(std::string_view bytes) {
 
 std::string BodyReader::take() {
   return std::exchange(body_, {});
+}
+
+std::optional<std::string> EventReader::next() {
+  while (true) {
+    const std::size_t end = in_.find('\n');
+    if (end == std::string::npos) return std::nullopt;
+    std::string line = in_.substr(0, end);
+    in_.erase(0, end + 1);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.starts_with("data: ")) return line.substr(6);
+  }
 }
 
 ChatClient::ChatClient(ServerAddress server, std::string key, std::string cls, int interrupt_fd)

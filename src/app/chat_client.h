@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,16 @@ class BodyReader {
   std::int64_t left_ = -1;  // Of the body by Content-Length; -1: until the connection ends.
 };
 
+// Cuts events out of a stream of bytes: the data of each, without its line ends.
+class EventReader {
+ public:
+  void add(std::string_view bytes) { in_ += bytes; }
+  std::optional<std::string> next();
+
+ private:
+  std::string in_;
+};
+
 class ChatClient {
  public:
   ChatClient(ServerAddress server, std::string key, std::string cls, int interrupt_fd);
@@ -76,12 +87,13 @@ class ChatClient {
                   const std::function<void(const std::string&)>& on_data) const;
   // Names of the models.
   Result<std::vector<std::string>> models() const;
+  // The head of a request with a body of so many bytes, for who sends it otherwise.
+  [[nodiscard]] std::string head(std::string_view method, std::string_view path,
+                                 std::size_t body_bytes) const;
 
  private:
   Result<int> connect() const;
   Result<std::string> whole(const std::string& request) const;
-  [[nodiscard]] std::string head(std::string_view method, std::string_view path,
-                                 std::size_t body_bytes) const;
   // Calls `on_body` with what of the body has come, until all has; false if interrupted.
   Result<bool> exchange(const std::string& request, int& status,
                         const std::function<Result<>(std::string)>& on_body) const;

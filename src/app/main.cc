@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "app/backup_command.h"
+#include "app/bench_command.h"
 #include "app/chat_command.h"
 #include "app/doctor_command.h"
 #include "app/jobs_command.h"
@@ -40,13 +41,14 @@ constexpr std::string_view kHelp =
     "  lares export usage     every row of the ledger: --csv, --json\n"
     "  lares backup FILE      a copy of everything that lasts, beside the running server\n"
     "  lares doctor [FLAGS]   what the configuration promises on this machine: --json\n"
+    "  lares bench [FLAGS]    a household's load against a server, and what each member felt\n"
     "  lares simulate [FLAGS] the scheduler on recorded or made-up arrivals, without a device\n"
     "  lares help             this text\n"
     "  lares version\n";
 
-constexpr std::array<std::string_view, 15> kVerbs{
-    "serve",  "chat",  "jobs", "backup", "export",   "member", "model",  "doctor",
-    "sketch", "share", "top",  "usage",  "simulate", "help",   "version"};
+constexpr std::array<std::string_view, 16> kVerbs{
+    "serve",  "chat",   "jobs",  "backup", "bench", "export",   "member", "model",
+    "doctor", "sketch", "share", "top",    "usage", "simulate", "help",   "version"};
 
 // Our own binary, however it was called: the workers are started from it.
 std::string own_path() {
@@ -68,6 +70,7 @@ int run(std::string_view verb, std::span<const std::string> arguments) {
   if (verb == "share") return lares::app::run_share_command(arguments);
   if (verb == "jobs") return lares::app::run_jobs_command(arguments);
   if (verb == "backup") return lares::app::run_backup_command(arguments);
+  if (verb == "bench") return lares::app::run_bench_command(arguments);
   if (verb == "export") return lares::app::run_export_command(arguments);
   if (verb == "doctor") return lares::app::run_doctor_command(arguments, own_path());
   if (verb == "simulate") return lares::app::run_simulate_command(arguments);

@@ -1,11 +1,11 @@
 #include "sim/report.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "core/text.h"
+#include "sim/plot.h"
 
 namespace lares::sim {
 namespace {
@@ -51,20 +51,15 @@ std::string json(const Summary& s) {
       s.requests, s.rejected, s.events, s.steps, json_list(s.members), json_list(s.classes));
 }
 
-constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                   "#e69f00", "#56b4e9", "#6b6b6b", "#000000"};
-constexpr int kWidth = 720, kPanel = 220, kLeft = 70, kTop = 40, kPlotHeight = 160;
-constexpr std::size_t kPoints = 120;
-
-// Cumulated service of one member at kPoints + 1 times.
+// Cumulated service of one member at kPlotPoints + 1 times.
 std::vector<double> served_over_time(const Simulation& simulation, std::uint32_t member) {
-  std::vector<double> sums(kPoints + 1);
+  std::vector<double> sums(kPlotPoints + 1);
   const double length = std::max(in_seconds(simulation.length), 1e-9);
   for (const JobRecord& j : simulation.jobs) {
     if (j.member != member || j.first_output < Duration{}) continue;
-    const double from = in_seconds(j.first_output) / length * kPoints;
-    const double to = std::max(in_seconds(j.end) / length * kPoints, from + 1e-9);
-    for (auto p = static_cast<std::size_t>(from); p <= kPoints; ++p) {
+    const double from = in_seconds(j.first_output) / length * kPlotPoints;
+    const double to = std::max(in_seconds(j.end) / length * kPlotPoints, from + 1e-9);
+    for (auto p = static_cast<std::size_t>(from); p <= kPlotPoints; ++p) {
       const double part = std::clamp((static_cast<double>(p) - from) / (to - from), 0.0, 1.0);
       sums[p] += part * token_service(j.prompt, j.output);
     }
@@ -72,34 +67,13 @@ std::vector<double> served_over_time(const Simulation& simulation, std::uint32_t
   return sums;
 }
 
-void append_panel(std::string& out, const Simulation& simulation, int top) {
+PlotPanel panel_of(const Simulation& simulation) {
+  PlotPanel panel{.title = simulation.policy, .seconds = in_seconds(simulation.length)};
   std::uint32_t members = 0;
   for (const JobRecord& j : simulation.jobs) members = std::max(members, j.member + 1);
-  std::vector<std::vector<double>> lines;
-  double most = 1;
-  for (std::uint32_t m = 0; m < members; ++m) {
-    lines.push_back(served_over_time(simulation, m));
-    most = std::max(most, lines.back().back());
-  }
-  const int bottom = top + kTop + kPlotHeight;
-  out += fmt::format(R"(<text x="{}" y="{}" font-weight="bold">{}</text>)", kLeft, top + 24,
-                     simulation.policy);
-  out += fmt::format(R"(<path d="M{0} {1}V{2}H{3}" fill="none" stroke="#888"/>)", kLeft, top + kTop,
-                     bottom, kWidth - 20);
-  out += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{:.3g}</text>)", kLeft - 6,
-                     top + kTop + 10, most);
-  out += fmt::format(R"(<text x="{}" y="{}" text-anchor="end">{:.0f} s</text>)", kWidth - 20,
-                     bottom + 14, in_seconds(simulation.length));
-  for (std::uint32_t m = 0; m < members; ++m) {
-    std::string path;
-    for (std::size_t p = 0; p <= kPoints; ++p) {
-      const double x = kLeft + static_cast<double>(p) / kPoints * (kWidth - 20 - kLeft);
-      const double y = bottom - lines[m][p] / most * kPlotHeight;
-      path += fmt::format("{}{:.1f} {:.1f}", p == 0 ? "M" : "L", x, y);
-    }
-    out += fmt::format(R"(<path d="{}" fill="none" stroke="{}"><title>member {}</title></path>)",
-                       path, kColours[m % kColours.size()], m);
-  }
+  for (std::uint32_t m = 0; m < members; ++m)
+    panel.lines.push_back({fmt::format("member {}", m), served_over_time(simulation, m)});
+  return panel;
 }
 
 }  // namespace
@@ -163,21 +137,9 @@ std::string to_csv(std::span<const Summary> summaries) {
 }
 
 std::string to_svg(std::span<const Simulation> simulations, const std::string& title) {
-  const int height = 40 + kPanel * static_cast<int>(simulations.size());
-  std::string out = fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" )"
-      R"(font-family="sans-serif" font-size="12"><rect width="{0}" height="{1}" fill="#fff"/>)",
-      kWidth, height);
-  std::string escaped;
-  for (const char c : title) {
-    escaped += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  }
-  out += fmt::format(
-      R"(<text x="20" y="22" font-size="15">Served cost over time, a line a member: {}</text>)",
-      escaped);
-  for (std::size_t i = 0; i < simulations.size(); ++i)
-    append_panel(out, simulations[i], 30 + kPanel * static_cast<int>(i));
-  return out + "</svg>\n";
+  std::vector<PlotPanel> panels;
+  for (const Simulation& simulation : simulations) panels.push_back(panel_of(simulation));
+  return plot_svg("Served cost over time, a line a member: " + title, panels);
 }
 
 }  // namespace lares::sim

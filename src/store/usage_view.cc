@@ -1,5 +1,7 @@
 #include "store/usage_view.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "store/schema.h"
@@ -61,6 +63,19 @@ Result<std::vector<PastRequest>> UsageView::requests(std::optional<MemberId> of,
     found.push_back({.number = query.integer(kUsageColumnCount), .row = usage_of(query)});
   }
   return found;
+}
+
+Result<std::vector<UsageRow>> UsageView::accepted_since(std::int64_t unix_ms, std::uint32_t most) {
+  Statement query =
+      TRY(database_.prepare(fmt::format("SELECT {} FROM usage WHERE accepted_unix_ms >= ? "
+                                        "ORDER BY accepted_unix_ms DESC, rowid DESC LIMIT ?",
+                                        kUsageColumns)));
+  query.bind(unix_ms);
+  query.bind(std::int64_t{most});
+  std::vector<UsageRow> rows;
+  while (TRY(query.row())) rows.push_back(usage_of(query));
+  std::ranges::reverse(rows);
+  return rows;
 }
 
 }  // namespace lares::store

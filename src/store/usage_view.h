@@ -42,6 +42,8 @@ class UsageView {
   // everybody, or of one member alone.
   Result<std::vector<PastRequest>> requests(std::optional<MemberId> of, std::int64_t before,
                                             std::uint32_t limit);
+  // Accepted since then, the oldest first, of which the newest `most` at most.
+  Result<std::vector<UsageRow>> accepted_since(std::int64_t unix_ms, std::uint32_t most);
 
  private:
   explicit UsageView(Database database) : database_(std::move(database)) {}
