@@ -55,7 +55,7 @@ constexpr std::string_view kHelp =
 constexpr std::array<std::string_view, 12> kFlags{
     "--scenario", "--from-usage", "--seconds", "--drain", "--url",  "--model",
     "--key",      "--seed",       "--json",    "--svg",   "--data", "--help"};
-constexpr std::uint32_t kUsageRequestsMax = 2000, kUsageRowsMax = 1'000'000;
+constexpr std::uint32_t kUsageRequestsMax = 2000, kUsageRowsMax = 200'000;
 constexpr int kInterrupted = 130;
 
 struct Options {

@@ -77,8 +77,6 @@ class Load {
   [[nodiscard]] std::optional<Duration> next() const;
   // The request of that lane came to its end.
   void over(std::uint32_t lane, Duration now, bool failed);
-  // Takes back the time at which something was due: the run ends now.
-  void stop() { length_ = Duration{}; }
   [[nodiscard]] Duration length() const { return length_; }
 
  private:

@@ -93,12 +93,6 @@ TEST(BenchLoad, PoissonDependsOnTheSeedAlone) {
   EXPECT_NEAR(static_cast<double>(fast.size()), 1000, 130);
 }
 
-TEST(BenchLoad, StopTakesBackWhatWasDue) {
-  Load load(scenario("alone"), seconds(10), 1);
-  load.stop();
-  EXPECT_FALSE(load.due(Duration{}).has_value());
-}
-
 store::UsageRow row(std::int64_t ms, std::uint32_t member, std::uint32_t prompt,
                     std::uint32_t output) {
   store::UsageRow r;

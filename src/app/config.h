@@ -77,6 +77,8 @@ struct Config {
   Duration jobs_wait{};         // Of a call for its answer; then it becomes a job.
   // webhooks
   std::string webhooks_reach;
+  // telemetry
+  std::string otlp_endpoint;  // "" = no traces.
   // limits
   std::uint64_t body_bytes = 0;
   std::uint64_t bodies_bytes = 0;

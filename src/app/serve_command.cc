@@ -32,6 +32,7 @@
 #include "server/member_watch.h"
 #include "server/metrics.h"
 #include "server/routes.h"
+#include "server/telemetry.h"
 #include "server/webhooks.h"
 #include "server/work.h"
 #include "store/folder_lock.h"
@@ -266,6 +267,12 @@ Result<server::WebhooksOptions> webhooks_options(const Config& config) {
   return options;
 }
 
+std::unique_ptr<server::Traces> make_traces(const Config& config, server::Metrics& metrics) {
+  server::TracesOptions options{.endpoint = config.otlp_endpoint, .version = LARES_VERSION};
+  return std::make_unique<server::Traces>(server::system_resolver(), server::socket_transport(),
+                                          std::move(options), metrics);
+}
+
 // Lets what runs end; until the limit, or another signal.
 void drain(const server::Service& loop, Duration limit, const sigset_t& signals) {
   constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 20'000'000};
@@ -332,6 +339,7 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   };
   server::Jobs jobs(writer, std::move(job_options));
   server::Metrics metrics;
+  const auto traces = make_traces(config, metrics);
   auto workers = TRY(make_workers(config, executable));
   const auto costs = std::make_shared<server::CostBook>(config.data);
   auto options = loop_options(config, models);
@@ -347,7 +355,11 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   options.device_name = fmt::format("{}-t{}", config.engine, threads_of(config));
   auto loop = TRY(server::start_loop(
       std::move(options), std::move(workers),
-      [&jobs](store::UsageRow row) { jobs.usage(std::move(row)); }, metrics));
+      [&jobs, &traces](store::UsageRow row) {
+        traces->ended(row);
+        jobs.usage(std::move(row));
+      },
+      metrics));
   auto routes = route_options(config, access, {jobs, latents, webhooks, time_limit});
   routes.web = web_options(config, timeline);
   auto handlers = server::make_handlers(*loop, metrics, std::move(routes));

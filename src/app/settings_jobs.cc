@@ -1,4 +1,4 @@
-// The settings of the journal's jobs and of webhooks.
+// The settings of the journal's jobs, of webhooks and of traces.
 #include "app/settings.h"
 #include "app/settings_units.h"
 
@@ -71,6 +71,19 @@ std::vector<Setting> job_settings() {
        "Where webhooks may lead: to addresses on the internet, or also into this network and to "
        "this machine.",
        "Whoever may submit jobs could otherwise make the server call what only it can reach."},
+
+      {"telemetry.otlp_endpoint",
+       "--otlp-endpoint",
+       "",
+       &Config::otlp_endpoint,
+       Form::Plain,
+       0,
+       0,
+       {},
+       "Where traces go, one a request: an OpenTelemetry collector that takes OTLP over HTTP, as "
+       "http://127.0.0.1:4318. Empty is nowhere. They hold times, counts and numbers of members, "
+       "no words and no names.",
+       "Off: who uses how much is this machine's business unless you say so."},
   };
 }
 

@@ -9,6 +9,14 @@ Duration between(const std::optional<Instant>& from, const std::optional<Instant
   return from && to ? *to - *from : Duration(-1);
 }
 
+// As OpenTelemetry calls it.
+std::string_view operation_of(const Generation& generation) {
+  if (std::holds_alternative<ChatPrompt>(generation.prompt)) return "chat";
+  if (std::holds_alternative<EmbedPrompt>(generation.prompt)) return "embeddings";
+  if (std::holds_alternative<SketchPrompt>(generation.prompt)) return "generate_content";
+  return "text_completion";
+}
+
 }  // namespace
 
 store::UsageRow Request::usage_row(Instant now, const std::string& model_name) const {
@@ -20,6 +28,7 @@ store::UsageRow Request::usage_row(Instant now, const std::string& model_name) c
   row.member = generation.member.name;
   row.cls = generation.cls;
   row.model = model_name;
+  row.operation = operation_of(generation);
   row.prompt_tokens = prompt_tokens;
   row.cached_tokens = usage.cached_tokens;
   row.output_tokens = usage.output_tokens;

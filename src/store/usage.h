@@ -42,6 +42,9 @@ struct UsageRow {
   Outcome outcome = Outcome::Done;
   std::string reason;    // Stable error code for Failed, Cancelled and Refused; else "".
   std::string job_id{};  // Of a job of the journal (store/journal.h), its id; else "".
+  // What kind of work it was, after OpenTelemetry's gen_ai.operation.name. The ledger has no such
+  // column: rows that are read have "".
+  std::string_view operation{};
 };
 
 // Where the device's time went since the server's start. All but `open` only grow.
