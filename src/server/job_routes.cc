@@ -211,7 +211,14 @@ void JobRoutes::accepted(const std::shared_ptr<Answer>& answer, const Wanted& wa
 void JobRoutes::list(const std::shared_ptr<Answer>& answer) const {
   const std::string& query = answer->request().query;
   store::JobFilter filter;
-  filter.member = answer->caller()->member.share.id;
+  const store::Member& asks = answer->caller()->member;
+  const bool all = query_value(query, "all").value_or("") == "true";
+  if (all && !asks.admin) {
+    return answer->fail(job_error(Code::Forbidden, "admin_key_needed",
+                                  "`all=true` needs the key of an admin; leave it out for your "
+                                  "own jobs"));
+  }
+  if (!all) filter.member = asks.share.id;
   if (const auto state = query_value(query, "state"); state && !state->empty()) {
     for (std::size_t i = 0; i < store::kJobStates.size(); ++i) {
       if (*state == store::kJobStates.at(i)) filter.state = static_cast<store::JobState>(i);
@@ -248,7 +255,8 @@ void JobRoutes::list(const std::shared_ptr<Answer>& answer) const {
                 store::Journal& journal) mutable -> Result<> {
     *read = {};
     if (!after.empty()) {
-      const auto last = TRY(find_own(journal, *answer, after));
+      const auto any = filter.member ? std::nullopt : TRY(journal.find(after));
+      const auto last = any ? OwnJob(*any) : TRY(find_own(journal, *answer, after));
       if (!last) read->wrong = last.error();
       if (!last) return {};
       filter.before = last->seq;

@@ -29,8 +29,8 @@ Ids ids_of(const store::UsageRow& row) {
   Ids ids;
   ids.seed = hash_combine(hash_combine(row.job, accepted), row.member_id.value);
   const std::uint64_t trace = row.job_id.empty() ? ids.seed : hash_text(row.job_id);
-  // Nothing may be all zeros.
-  ids.trace = fmt::format("{:016x}{:016x}", mix64(trace), mix64(trace + 1) | 1U);
+  // Nothing may be all zeros, and no two alike.
+  ids.trace = fmt::format("{:016x}{:016x}", hash_combine(trace, 1), hash_combine(trace, 2) | 1U);
   ids.root = fmt::format("{:016x}", mix64(ids.seed) | 1U);
   return ids;
 }

@@ -91,7 +91,7 @@ TEST(TracesJson, Golden) {
       R"({"key":"service.name","value":{"stringValue":"lares"}},)"
       R"({"key":"service.version","value":{"stringValue":"1.2"}}]},)"
       R"("scopeSpans":[{"scope":{"name":"lares","version":"1.2"},"spans":[)"
-      R"({"traceId":"TRACE","spanId":"ROOT","name":"chat starter-\"chat\"","kind":2,)"
+      R"({"traceId":"740a7da59d5b84dfdf0c8d07117be3cd","spanId":"d5bf883105cabea1","name":"chat starter-\"chat\"","kind":2,)"
       R"("startTimeUnixNano":"1700000000123000000","endTimeUnixNano":"1700000000198000000",)"
       R"("attributes":[)"
       R"({"key":"gen_ai.operation.name","value":{"stringValue":"chat"}},)"
@@ -105,13 +105,13 @@ TEST(TracesJson, Golden) {
       R"({"key":"lares.outcome","value":{"stringValue":"done"}},)"
       R"({"key":"lares.device_s","value":{"doubleValue":0.03}},)"
       R"({"key":"lares.first_token_s","value":{"doubleValue":0.032}}],"status":{}},)"
-      R"({"traceId":"TRACE","spanId":"S1","parentSpanId":"ROOT","name":"text","kind":1,)"
+      R"({"traceId":"740a7da59d5b84dfdf0c8d07117be3cd","spanId":"a22a6420e7493e33","parentSpanId":"d5bf883105cabea1","name":"text","kind":1,)"
       R"("startTimeUnixNano":"1700000000124000000","endTimeUnixNano":"1700000000125000000"},)"
-      R"({"traceId":"TRACE","spanId":"S3","parentSpanId":"ROOT","name":"queue","kind":1,)"
+      R"({"traceId":"740a7da59d5b84dfdf0c8d07117be3cd","spanId":"edd383f079fae04d","parentSpanId":"d5bf883105cabea1","name":"queue","kind":1,)"
       R"("startTimeUnixNano":"1700000000125000000","endTimeUnixNano":"1700000000135000000"},)"
-      R"({"traceId":"TRACE","spanId":"S4","parentSpanId":"ROOT","name":"prefill","kind":1,)"
+      R"({"traceId":"740a7da59d5b84dfdf0c8d07117be3cd","spanId":"b73d6a721d980857","parentSpanId":"d5bf883105cabea1","name":"prefill","kind":1,)"
       R"("startTimeUnixNano":"1700000000135000000","endTimeUnixNano":"1700000000155000000"},)"
-      R"({"traceId":"TRACE","spanId":"S5","parentSpanId":"ROOT","name":"inference","kind":1,)"
+      R"({"traceId":"740a7da59d5b84dfdf0c8d07117be3cd","spanId":"23f60e12265b7275","parentSpanId":"d5bf883105cabea1","name":"inference","kind":1,)"
       R"("startTimeUnixNano":"1700000000155000000","endTimeUnixNano":"1700000000195000000"}]}]}]})");
 }
 

@@ -339,5 +339,24 @@ TEST_F(JournalTest, ABackupIsAWholeDatabase) {
   EXPECT_TRUE((*restored)->check()->empty());
 }
 
+// What list() asks, for each way to filter: none walks the whole history, none sorts it.
+TEST_F(JournalTest, ListsWalkAnIndex) {
+  for (const auto& [where, index] : std::vector<std::pair<std::string, std::string>>{
+           {"member_id = 1", "job_member "},
+           {"state = 'running'", "job_state "},
+           {"class = 'voice'", "job_class "},
+           {"member_id = 1 AND state = 'running'", "job_member_state "},
+           {"member_id = 1 AND class = 'voice'", "job_member_class "}}) {
+    auto query =
+        journal_->database().prepare("EXPLAIN QUERY PLAN SELECT * FROM job WHERE seq < 9 AND " +
+                                     where + " ORDER BY seq DESC LIMIT 50");
+    ASSERT_TRUE(query) << query.error().message;
+    std::string plan;
+    while (*query->row()) plan += std::string(query->text(3)) + "\n";
+    EXPECT_NE(plan.find("SEARCH job USING INDEX " + index), std::string::npos) << plan;
+    EXPECT_EQ(plan.find("TEMP B-TREE"), std::string::npos) << plan;
+  }
+}
+
 }  // namespace
 }  // namespace lares::store

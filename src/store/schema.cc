@@ -186,6 +186,14 @@ constexpr std::array kMigrations = {
     reason TEXT NOT NULL DEFAULT ''  -- Of the last try that failed.
   ) STRICT;
   CREATE INDEX webhook_due ON webhook (due_unix_ms) WHERE state = 'due';
+)sql",
+    R"sql(
+  -- Lists of jobs stay quick however long the history is: each way to filter walks one of these
+  -- from the newest on.
+  CREATE INDEX job_state ON job (state, seq);
+  CREATE INDEX job_class ON job (class, seq);
+  CREATE INDEX job_member_state ON job (member_id, state, seq);
+  CREATE INDEX job_member_class ON job (member_id, class, seq);
 )sql"};
 constexpr auto kSchemaVersion = static_cast<std::int64_t>(kMigrations.size());
 

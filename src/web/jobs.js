@@ -5,7 +5,7 @@ import { h, json, ask, every, keyed, setText, panel, duration, count, moment, se
 export function show(root, signal) {
   const open = h('tbody', {});
   const openPanel = h('section.panel', { hidden: true }, h('h2', {}, 'Under way, kept in the journal'),
-    table(['job', 'state', 'class', 'request', 'since', ''], 'Jobs of the journal that are not over', open));
+    table(openColumns(), 'Jobs of the journal that are not over', open));
   const body = h('tbody', {});
   const more = h('button', { type: 'button', hidden: true }, 'Earlier ones');
   const empty = h('p.empty', { hidden: true }, 'Nothing has ended yet.');
@@ -50,6 +50,9 @@ export function show(root, signal) {
     await underWay(open, openPanel, signal);
   });
 }
+
+// An admin sees whose they are; only one's own can be cancelled.
+const openColumns = () => ['job', ...(session.me.admin ? ['member'] : []), 'state', 'class', 'request', 'since', ''];
 
 const table = (heads, caption, body) => h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': caption },
   h('table.stack', {}, h('caption.hidden', {}, caption), h('thead', {}, h('tr', {}, ...heads.map((t) =>
@@ -138,19 +141,22 @@ export async function pictures(sketch, signal) {
 }
 
 async function underWay(body, box, signal) {
-  const lists = await Promise.all(['running', 'queued'].map((state) => json(`/v1/jobs?state=${state}&limit=20`, { signal }).catch(() => ({ data: [] }))));
-  const jobs = lists.flatMap((l) => l.data);
+  const all = session.me.admin ? '&all=true' : '';
+  const lists = await Promise.all(['running', 'queued'].map((state) => json(`/v1/jobs?state=${state}&limit=20${all}`, { signal }).catch(() => ({ data: [] }))));
+  const jobs = lists.flatMap((l) => l.data), columns = openColumns();
   box.hidden = jobs.length === 0;
   keyed(body, jobs, (j) => j.id, (j) => {
-    const stop = h('button.small', { type: 'button', 'aria-label': `Cancel ${j.id}` }, 'Cancel');
+    const stop = h('button.small', { type: 'button', 'aria-label': `Cancel ${j.id}`, hidden: j.member !== session.me.name }, 'Cancel');
     stop.addEventListener('click', () => {
       stop.disabled = true;
       json(`/v1/jobs/${j.id}`, { method: 'DELETE' }).catch(() => {});
     });
-    return h('tr', {}, ...[h('code', {}, j.id), h('span.pill', {}), j.class, j.path, moment(j.created), stop]
-      .map((cell, i) => h('td', { 'data-label': ['job', 'state', 'class', 'request', 'since', ''][i] }, cell)));
+    const whose = session.me.admin ? [h('span', {}, swatch(j.member), j.member)] : [];
+    return h('tr', {}, ...[h('code', {}, j.id), ...whose, h('span.pill', {}), j.class, j.path, moment(j.created), stop]
+      .map((cell, i) => h('td', { 'data-label': columns[i] }, cell)));
   }, (el, j) => {
-    setText(el.children[1].firstChild, j.state);
-    el.children[1].firstChild.dataset.state = j.state;
+    const state = el.querySelector('.pill');
+    setText(state, j.state);
+    state.dataset.state = j.state;
   });
 }

@@ -152,6 +152,28 @@ class EveryRoute(unittest.TestCase):
         self.assertEqual(self.ask("ana", "GET", f"/v1/jobs/{ids['job']}/result")[0], 200)
         self.assertEqual(self.ask_raw("ana", "GET", f"/v1/sketches/{ids['sketch']}/results/0")[0], 200)
 
+    def test_an_admin_sees_that_jobs_are_there_and_not_what_is_in_them(self):
+        id = self.things_of_ana()["job"]
+
+        def listed(who, query=""):
+            status, _, text = self.ask(who, "GET", f"/v1/jobs?all=true{query}")
+            return status, json.loads(text)
+        status, refused = listed("ana")
+        self.assertEqual((status, refused["error"]["code"]), (403, "admin_key_needed"))
+        status, everybodys = listed("eve", "&class=chat&state=done")
+        self.assertEqual(status, 200)
+        self.assertEqual({job["member"] for job in everybodys["data"]}, {"ana"})
+        self.assertIn(id, [job["id"] for job in everybodys["data"]])
+        self.assertNotIn(SECRET, json.dumps(everybodys))
+        self.assertEqual(json.loads(self.ask("eve", "GET", "/v1/jobs")[2])["data"], [])  # Of her own there are none.
+        # Pages go on behind another's job; nobody else's may be named there.
+        newest = listed("eve", "&limit=1")[1]["data"][0]["id"]
+        self.assertNotIn(newest, [job["id"] for job in listed("eve", f"&after={newest}")[1]["data"]])
+        self.assertEqual(self.ask("ben", "GET", f"/v1/jobs?after={newest}")[0], 404)
+        for path in (f"/v1/jobs/{id}", f"/v1/jobs/{id}/result", f"/v1/jobs/{id}/events"):
+            self.assertEqual(self.ask("eve", "GET", path)[0], 404)
+        self.assertEqual(self.ask("eve", "DELETE", f"/v1/jobs/{id}")[0], 404)
+
     def ask_raw(self, who, method, path, body=None):
         """Like request(), for answers that are no text."""
         import http.client
