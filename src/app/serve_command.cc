@@ -100,6 +100,15 @@ server::LoopOptions loop_options(const Config& config, std::vector<server::Model
   return options;
 }
 
+// How long steps take is read from the data folder, and written there.
+void keep_costs(server::LoopOptions& options, const std::string& folder) {
+  const auto costs = std::make_shared<server::CostBook>(folder);
+  options.costs = costs->tables();
+  options.save_cost = [costs](std::string key, std::string table) {
+    costs->save(std::move(key), std::move(table));
+  };
+}
+
 Result<std::string> text_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
@@ -341,14 +350,10 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   server::Metrics metrics;
   const auto traces = make_traces(config, metrics);
   auto workers = TRY(make_workers(config, executable));
-  const auto costs = std::make_shared<server::CostBook>(config.data);
   auto options = loop_options(config, models);
+  keep_costs(options, config.data);
   options.past_use = std::move(past_use);
   options.shared_prompts = TRY(shared_prompts(config.shared_prompts));
-  options.costs = costs->tables();
-  options.save_cost = [costs](std::string key, std::string table) {
-    costs->save(std::move(key), std::move(table));
-  };
   options.keep_totals = [&jobs](const auto& totals) { jobs.flush(totals); };
   const auto timeline = std::make_shared<server::Timeline>(steady_now());
   options.timeline = timeline;

@@ -3,8 +3,9 @@
 #include "app/settings_units.h"
 
 namespace lares::app {
+namespace {
 
-std::vector<Setting> job_settings() {
+std::vector<Setting> journal_settings() {
   return {
       {"jobs.keep",
        "--jobs-keep",
@@ -59,7 +60,11 @@ std::vector<Setting> job_settings() {
        "How long a call that is not streamed waits for its answer; then it becomes a job, begins "
        "anew, and is answered 202 with its id.",
        "Most clients and proxies have given up by then."},
+  };
+}
 
+std::vector<Setting> outward_settings() {
+  return {
       {"webhooks.reach",
        "--webhooks-reach",
        "internet",
@@ -85,6 +90,15 @@ std::vector<Setting> job_settings() {
        "no words and no names.",
        "Off: who uses how much is this machine's business unless you say so."},
   };
+}
+
+}  // namespace
+
+std::vector<Setting> job_settings() {
+  std::vector<Setting> all = journal_settings();
+  const std::vector<Setting> outward = outward_settings();
+  all.insert(all.end(), outward.begin(), outward.end());
+  return all;
 }
 
 }  // namespace lares::app

@@ -79,8 +79,7 @@ constexpr std::array kTexts{
     Text{"Queue and usage", "GET", "/v1/usage/requests",
          "Single requests that are over, with their clocks, the newest first: `limit`, `before`."},
     Text{"Queue and usage", "GET", "/v1/timeline",
-         "Whose step ran on the device when, of late; `since` for what is new. Other members are "
-         "numbers unless one is an admin."},
+         "Whose step ran on the device when, of late; `since` for what is new."},
     Text{"Queue and usage", "GET", "/v1/me", "Whose key it is, with its classes and limits."},
 
     Text{"The server", "GET", "/healthz", "200 while the server runs."},
@@ -139,8 +138,9 @@ constexpr std::string_view kIntroduction =
     "\n"
     "*needs*: `key`, a member's key as `Authorization: Bearer KEY`; `admin`, an admin's; "
     "`nothing`.\n"
-    "On loopback no key is needed, and without one a request is of the member `home`, who may see\n"
-    "all.\n"
+    "On loopback no key is needed: without one a request is of the member `home`, and what needs "
+    "an\n"
+    "admin's is open.\n"
     "\n"
     "| header | of a request |\n"
     "|---|---|\n"

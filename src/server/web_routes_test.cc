@@ -137,6 +137,15 @@ TEST_F(WebRoutesTest, ABrowserGetsThePageAndCurlWords) {
   EXPECT_NE(header(page, "Content-Security-Policy").find("default-src 'none'"), std::string::npos);
 }
 
+// Everything together, all pages and their plots, as a browser that knows gzip gets it.
+TEST(WebFiles, ThePageIsSmall) {
+  std::size_t bytes = 0;
+  for (const WebFile& file : web_files())
+    bytes += file.gzip.empty() ? file.bytes.size() : file.gzip.size();
+  EXPECT_GT(bytes, 10U << 10U);  // It is there at all.
+  EXPECT_LT(bytes, 100U << 10U);
+}
+
 TEST_F(WebRoutesTest, FilesAreCompressedAndNotSentTwice) {
   for (const WebFile& file : web_files()) {
     const std::string path = "/web/" + std::string(file.path);
