@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What open dashboards cost: dashboards.py BINARY [--open 10] [--seconds 10] [--pairs 3]
 
-Asks what the page `now` asks, as often as it does, of a server that answers a chat without end, and compares with
-nobody looking. Prints the processor time of the server's own process, of all cores' time; the device's workers are
-processes of their own, so what is left for them is the rest.
+Asks what the page `now` asks, as often as it does, and compares with nobody looking. Prints processor time as a part
+of all cores' time: of the server's own process while it answers a chat without end (the device's worker computes beside
+it, in a process of its own), then of all its processes while nothing else is asked.
 """
 import argparse
 import http.client
@@ -24,6 +24,18 @@ MODELS = str(pathlib.Path(__file__).resolve().parents[1] / "models" / "starter")
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid):
+    """The process and its workers."""
+    found = [pid]
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+        except OSError:
+            pass  # Gone meanwhile.
+    return found
 
 
 def get(port, path):
@@ -48,37 +60,35 @@ def dashboard(port, stop):
         turn += 1
 
 
-def chat(port, stop, tokens):
-    """One stream after the other; counts their pieces."""
+def chat(port, stop):
+    """One stream after the other."""
     while not stop.is_set():
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("POST", "/v1/chat/completions", json.dumps({
             "messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 256, "ignore_eos": True,
             "stream": True}), {"Content-Type": "application/json"})
-        for line in connection.getresponse():
-            if line.startswith(b"data: {"):
-                tokens[0] += 1
+        for _ in connection.getresponse():
             if stop.is_set():
                 break
         connection.close()
 
 
-def window(port, pid, count, seconds):
-    """-> share of all cores that the server's process took, pieces a second"""
-    stop, tokens = threading.Event(), [0]
+def window(port, pids, count, seconds, busy):
+    """-> the part of all cores' time that these processes took"""
+    stop = threading.Event()
     threads = [threading.Thread(target=dashboard, args=(port, stop)) for _ in range(count)]
-    threads.append(threading.Thread(target=chat, args=(port, stop, tokens)))
+    if busy:
+        threads.append(threading.Thread(target=chat, args=(port, stop)))
     for thread in threads:
         thread.start()
     time.sleep(1)  # The windows begin in the middle of things.
-    before, first, began = cpu_seconds(pid), tokens[0], time.monotonic()
+    before, began = sum(map(cpu_seconds, pids)), time.monotonic()
     time.sleep(seconds)
-    long = time.monotonic() - began
-    result = (cpu_seconds(pid) - before) / long / os.cpu_count(), (tokens[0] - first) / long
+    cost = (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - began) / os.cpu_count()
     stop.set()
     for thread in threads:
         thread.join()
-    return result
+    return cost
 
 
 def main():
@@ -93,15 +103,15 @@ def main():
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         port = int(process.stdout.readline().rsplit(":", 1)[1])
-        window(port, process.pid, 0, 2)  # Loads the model.
-        costs = []
-        for _ in range(args.pairs):
-            alone = window(port, process.pid, 0, args.seconds)
-            looked = window(port, process.pid, args.open, args.seconds)
-            costs.append(looked[0] - alone[0])
-            print(f"nobody looks: {alone[0]:.2%} of the cores, {alone[1]:.1f} pieces/s; {args.open} dashboards: "
-                  f"{looked[0]:.2%}, {looked[1]:.1f} pieces/s; they cost {costs[-1]:.2%}")
-        print(f"median {statistics.median(costs):.2%}")
+        window(port, [process.pid], 0, 2, True)  # Loads the model.
+        for busy, pids, what in ((True, [process.pid], "beside a chat, the server's process"),
+                                 (False, family(process.pid), "nothing else, all processes")):
+            costs = []
+            for _ in range(args.pairs):
+                alone = window(port, pids, 0, args.seconds, busy)
+                costs.append(window(port, pids, args.open, args.seconds, busy) - alone)
+                print(f"{what}: {alone:.2%} with nobody, {args.open} dashboards cost {costs[-1]:.2%}")
+            print(f"{what}: median {statistics.median(costs):.2%} of all cores")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
