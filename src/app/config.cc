@@ -20,7 +20,6 @@
 #include "core/assert.h"
 #include "core/text.h"
 #include "sched/classes.h"
-#include "server/webhook_address.h"
 
 namespace lares::app {
 namespace {
@@ -475,10 +474,6 @@ Result<> read_toml(std::string_view text, const std::string& name, Config& confi
 Result<> finish_config(Config& config) {
   TRY_VOID(split_listen(config));
   TRY_VOID(check_classes(config.classes));
-  if (!config.otlp_endpoint.empty()) {
-    if (const auto url = server::parse_webhook_url(config.otlp_endpoint); !url)
-      return fail(Code::Invalid, "telemetry.otlp_endpoint: " + url.error().message);
-  }
   if (config.data.empty()) config.data = default_data_folder();
   if (config.models_folder.empty()) config.models_folder = config.data + "/models";
   return {};

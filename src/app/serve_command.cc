@@ -276,7 +276,12 @@ Result<server::WebhooksOptions> webhooks_options(const Config& config) {
   return options;
 }
 
-std::unique_ptr<server::Traces> make_traces(const Config& config, server::Metrics& metrics) {
+Result<std::unique_ptr<server::Traces>> make_traces(const Config& config,
+                                                    server::Metrics& metrics) {
+  if (!config.otlp_endpoint.empty()) {
+    if (const auto url = server::parse_webhook_url(config.otlp_endpoint); !url)
+      return fail(Code::Invalid, "telemetry.otlp_endpoint: " + url.error().message);
+  }
   server::TracesOptions options{.endpoint = config.otlp_endpoint, .version = LARES_VERSION};
   return std::make_unique<server::Traces>(server::system_resolver(), server::socket_transport(),
                                           std::move(options), metrics);
@@ -348,7 +353,7 @@ Result<> serve(const Config& config, const std::string& executable, const sigset
   };
   server::Jobs jobs(writer, std::move(job_options));
   server::Metrics metrics;
-  const auto traces = make_traces(config, metrics);
+  const auto traces = TRY(make_traces(config, metrics));
   auto workers = TRY(make_workers(config, executable));
   auto options = loop_options(config, models);
   keep_costs(options, config.data);
