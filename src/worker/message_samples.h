@@ -99,7 +99,7 @@ inline std::vector<Message> sample_device_messages() {
       Bytes{100}, Bytes{50}, Bytes{25}, {{model, Bytes{1}, Bytes{2}, Bytes{3}, 4, 5, 6}}};
   const Error error{Code::Busy, "no room: 5 of 4"};
   return {Hello{123, "device"},
-          Load{{model, "/models/a.gguf", 1, 2, 3, 4, 5}},
+          Load{{model, "/models/a.gguf", "/models/tone.gguf", 0.5, 1, 2, 3, 4, 5}},
           Unload{model},
           Open{again},
           Open{fresh},
