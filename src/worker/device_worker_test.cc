@@ -102,7 +102,7 @@ class DeviceWorkerTest : public ::testing::Test {
   }
 
   void load(ModelId model = kModel) {
-    tell(Load{{model, "any", 0, 1000, 8, 0, 0}});
+    tell(Load{{.model = model, .path = "any", .pool_tokens = 1000, .sequences = 8}});
     EXPECT_EQ(next<LoadDone>().loaded.model, model);
   }
   void open(std::uint32_t seq, std::uint32_t tokens = 4) {
@@ -139,7 +139,7 @@ TEST_F(DeviceWorkerTest, LoadsOpensRunsInOrder) {
 }
 
 TEST_F(DeviceWorkerTest, FailuresAreAnswered) {
-  tell(Load{{kModel, "any", 0, 0, 0, 0, 0}});
+  tell(Load{{.model = kModel, .path = "any"}});
   EXPECT_EQ(next<LoadFailed>().error.code, Code::Invalid);
   open(0);
   EXPECT_EQ(next<OpenFailed>().error.code, Code::NotFound);
@@ -241,14 +241,14 @@ TEST_F(DeviceWorkerTest, RunsGoOnWhileAnotherModelLoads) {
   open(0);
   engine_.hold_loads();
   const ModelId other{2};
-  tell(Load{{other, "any", 0, 100, 8, 0, 0}});
+  tell(Load{{.model = other, .path = "any", .pool_tokens = 100, .sequences = 8}});
   engine_.wait_until_held();
   run(1, {{SeqId{0}, 4}});
   EXPECT_EQ(next<RunDone>().ran.run, RunId{1});
   // What names the model that is being loaded is refused, not waited for.
   tell(Open{{other, SeqId{0}, {40}, 1, {}, 0, {}}});
   EXPECT_EQ(next<OpenFailed>().error.code, Code::Busy);
-  tell(Load{{other, "any", 0, 100, 8, 0, 0}});
+  tell(Load{{.model = other, .path = "any", .pool_tokens = 100, .sequences = 8}});
   EXPECT_EQ(next<LoadFailed>().error.code, Code::Busy);
   tell(Unload{other});
   EXPECT_EQ(next<VerbFailed>().error.code, Code::Busy);
