@@ -134,7 +134,8 @@ Result<Loaded> SimEngine::load(const LoadSpec& spec) {
     const SimCost& cost = options_.cost;
     if (n <= 64)
       loaded.step_times.push_back({.decodes = n, .time = cost.fixed + cost_at(cost.decode, n)});
-    loaded.step_times.push_back({.prompt = n, .time = cost.fixed + cost_at(cost.prompt, n)});
+    if (n > 1)  // A prompt of one token is a decode.
+      loaded.step_times.push_back({.prompt = n, .time = cost.fixed + cost_at(cost.prompt, n)});
   }
 
   const std::lock_guard lock(mutex_);

@@ -17,6 +17,7 @@ constexpr std::int64_t kLeastNs = 1000;  // No step is quicker.
 constexpr std::uint64_t kFarBack = 512;
 // Fewer positions than these say nothing of what mixing costs.
 constexpr std::uint64_t kTellingPositions = 256;
+// What a price moves by at least, so that one that came down to nothing can rise again.
 constexpr std::int64_t kLittlePs = 5'000;
 constexpr std::int64_t kMostPs = 1'000'000'000;  // A millisecond a position.
 
@@ -69,6 +70,15 @@ void StepShape::add(std::uint32_t from, std::uint32_t more) {
   if (more == 1) decoded += attended_by(from, 1);
 }
 
+StepShape StepShape::with_prompt(std::uint32_t from, std::uint32_t more) const {
+  StepShape both = *this;
+  both.tokens += more;
+  both.prompt += more;
+  both.attended += attended_by(from, more);
+  both.span += more;
+  return both;
+}
+
 void StepShape::remove(std::uint32_t from, std::uint32_t less, bool of_prompt) {
   tokens -= less;
   if (of_prompt) prompt -= less;
@@ -76,8 +86,7 @@ void StepShape::remove(std::uint32_t from, std::uint32_t less, bool of_prompt) {
   if (!of_prompt) decoded -= attended_by(from, less);
 }
 
-// --- Curves
-// ----------------------------------------------------------------------------------------
+// --- Curves --------------------------------------------------------------------------------------
 
 CostCurve::CostCurve(Knots measured) : knots_(measured) {
   for (std::size_t i = 1; i < kKnots; ++i) {
@@ -135,8 +144,7 @@ void CostCurve::estimate_unseen() {
   }
 }
 
-// --- The table
-// -------------------------------------------------------------------------------------
+// --- The table -----------------------------------------------------------------------------------
 
 CostTable::CostTable() : decodes_(stand_in()), prompts_(stand_in()) {}
 
@@ -206,7 +214,7 @@ std::int64_t CostTable::time_of(const StepShape& shape, bool tiles) const {
   if (span_ps != 0) ns += std::int64_t{shape.tokens} * shape.span * span_ps / 1000;
   if (shape.prompt > 0) {
     ns += prompts_.at(shape.tokens) - prompts_.at(decodes) + prompt_pass_ns;
-    if (decodes > 0) ns += of_positions(mixed_ps, shape.decoded);
+    if (decodes > 0 && tiles) ns += of_positions(mixed_ps, shape.decoded);
   }
   return ns;
 }
@@ -220,12 +228,8 @@ std::int64_t CostTable::marginal(const StepShape& shape, std::int64_t whole, std
 
 std::uint32_t CostTable::prompt_within(Duration budget, const StepShape& shape, std::uint32_t from,
                                        std::uint32_t most) const {
-  const auto fits = [&](std::uint32_t tokens) {
-    return time({.tokens = shape.tokens + tokens,
-                 .prompt = shape.prompt + tokens,
-                 .attended = shape.attended + attended_by(from, tokens),
-                 .decoded = shape.decoded,
-                 .span = shape.span + tokens}) <= budget;
+  const auto fits = [&](std::uint32_t more) {
+    return time(shape.with_prompt(from, more)) <= budget;
   };
   if (most == 0 || fits(most)) return most;
   // Within a tile's tokens and beyond them, more take longer; but filling a tile may be quicker.
@@ -243,22 +247,14 @@ std::uint32_t CostTable::fill_tile(const StepShape& shape, std::uint32_t from, s
                                    std::uint32_t most) const {
   const std::uint32_t tile = kTileTokens - std::min(kTileTokens, shape.tokens);
   if (!has_tiles() || tokens == 0 || tokens >= tile || tile > most) return tokens;
-  const auto with = [&](std::uint32_t more) {
-    StepShape both = shape;
-    both.tokens += more;
-    both.prompt += more;
-    both.attended += attended_by(from, more);
-    return time(both).count();
-  };
+  const auto with = [&](std::uint32_t more) { return time(shape.with_prompt(from, more)).count(); };
   const std::int64_t given = with(tokens), filled = with(tile);
   return filled * 2 <= given * 3 && filled * 3 * tokens <= given * 2 * tile ? tile : tokens;
 }
 
 bool CostTable::better_apart(const StepShape& decodes, std::uint32_t prompt) const {
-  StepShape both = decodes;
-  both.tokens += prompt;
-  both.prompt += prompt;
-  return time(both) > time(decodes) + time({.tokens = prompt, .prompt = prompt, .span = both.span});
+  const StepShape alone = StepShape{.span = decodes.span}.with_prompt(0, prompt);
+  return time(decodes.with_prompt(0, prompt)) > time(decodes) + time(alone);
 }
 
 std::uint32_t CostTable::knee(std::uint32_t most) const {
@@ -275,7 +271,7 @@ void CostTable::observe(const StepShape& shape, Duration took) {
   const std::int64_t off = took.count() - predicted;
   const bool wrong = std::abs(off) > predicted / 64;
   if (shape.prompt > 0 && shape.prompt < shape.tokens) {
-    if (wrong && shape.decoded >= kTellingPositions)
+    if (wrong && shape.tokens >= kTileTokens && shape.decoded >= kTellingPositions)
       correct(mixed_ps, seen_mixed_, off, shape.decoded);
     return;
   }

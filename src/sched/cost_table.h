@@ -5,7 +5,7 @@
 //                   of prompt_attended in a step of fewer tokens than a tile
 //   both            the sum of the two, where the prompts' tokens go on along their curve from the
 //                   decodes' number, for what a step costs once it costs once
-//                   + mixed * positions of the decodes
+//                   + mixed * positions of the decodes, unless it has fewer tokens than a tile
 //   and always      span * tokens * cells
 //
 // The curves are piecewise linear over powers of two: they hold the shape that no plain line has
@@ -42,6 +42,8 @@ struct StepShape {
 
   // `tokens` more, of one sequence, from position `from` on.
   void add(std::uint32_t from, std::uint32_t tokens);
+  // With so many more of a prompt, and the cells for them.
+  [[nodiscard]] StepShape with_prompt(std::uint32_t from, std::uint32_t tokens) const;
   void remove(std::uint32_t from, std::uint32_t tokens, bool prompt);
 };
 

@@ -1,4 +1,4 @@
-// lares: what the project exists for (docs/adr/0005-who-goes-first.md).
+// lares: what the project exists for (docs/adr/0006-who-goes-first.md).
 //
 //   due      a member's oldest job of a class, unserved for longer than the class's longest wait
 //            first; whose member and class was given nothing for longest. Of a member ahead of

@@ -78,7 +78,7 @@ struct Options {
 
 // What the configuration promises: while memory lasts, a member's oldest job of a class is given
 // its first chunk within `longest_wait` (by class), and no step is predicted longer than
-// `longest_slice`.
+// `longest_slice`; unless streams that share prefixes attend to more than the pool holds.
 struct Guarantees {
   Duration longest_slice{};
   std::vector<Duration> longest_wait{};

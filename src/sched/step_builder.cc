@@ -127,11 +127,8 @@ class StepBuilder {
     if (decodes.tokens == 0 || !m_.cost.better_apart(decodes, prompt)) return Parts::Both;
     if (m_.steps_since_prompt == 0) return Parts::Decodes;
     const Duration step = m_.cost.time(decodes);
-    StepShape least = decodes;
-    least.tokens += unit;
-    least.prompt += unit;
-    if (++m_.prompts_apart % kTryMixing == 0 && m_.cost.time(least) <= s_.options.slice)
-      return Parts::Both;
+    const Duration both = m_.cost.time(decodes.with_prompt(0, unit));
+    if (++m_.prompts_apart % kTryMixing == 0 && both <= s_.options.slice) return Parts::Both;
     if (slack_ != Duration::max()) budget_ = std::min(budget_, slack_ - step);
     return Parts::Prompts;
   }
@@ -256,12 +253,17 @@ class StepBuilder {
     return true;
   }
 
+  // Of this plan: asked once for each lane.
+  std::uint32_t knee() {
+    if (knee_ == 0) knee_ = m_.cost.knee(s_.options.running_max);
+    return knee_;
+  }
+
   // Its member is ahead of another of the class, whose jobs more company would slow down; and the
   // device is used well.
-  [[nodiscard]] bool waits_for_others(const Scheduler::State::Claim& claim) const {
-    return s_.traits.by_time && !s_.policy->is_due(claim.rank) &&
-           s_.is_ahead(claimant(s_.jobs[claim.slot])) &&
-           running() >= m_.cost.knee(s_.options.running_max);
+  [[nodiscard]] bool waits_for_others(const Scheduler::State::Claim& claim) {
+    return s_.traits.by_time && !s_.policy->is_due(claim.rank) && running() >= knee() &&
+           s_.is_ahead(claimant(s_.jobs[claim.slot]));
   }
 
   [[nodiscard]] std::uint32_t room_permille() const {
@@ -461,6 +463,7 @@ class StepBuilder {
   bool looked_ = false;
   bool collected_ = false;  // The claims are of now, as far as this model goes.
   Instant start_{};
+  std::uint32_t knee_ = 0;
   Duration slack_ = Duration::max();  // Of the live streams.
   Duration budget_{};
 };

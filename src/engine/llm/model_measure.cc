@@ -1,7 +1,8 @@
 // How long steps take, for the scheduler's cost table (sched/cost_table.h).
 #include <algorithm>
+#include <array>
+#include <chrono>
 
-#include "core/log.h"
 #include "engine/llm/model.h"
 
 namespace lares::llm {
@@ -25,7 +26,6 @@ constexpr std::uint32_t kFar = 64, kChunk = 64;
 void Model::measure_steps(std::uint32_t threads) {
   threads_ = threads;
   llama_set_n_threads(context_.get(), static_cast<int>(threads), static_cast<int>(threads));
-  llama_memory_t memory = llama_get_memory(context_.get());
   const std::uint32_t sequences = std::min({kDecodes, loaded_.sequences, outputs_});
   const Instant begin = clock_now();
   for (std::uint32_t n = 1; n <= sequences && clock_now() - begin < kDecodesTime; n *= 2) {
@@ -41,11 +41,16 @@ void Model::measure_steps(std::uint32_t threads) {
   const bool room = held + kChunk <= std::min(loaded_.context, loaded_.pool_tokens / 2);
   if (loaded_.info.can.cut_anywhere && loaded_.sequences > 1 && held >= kFar && room &&
       kChunk < batch_tokens_) {
-    measure({.decodes = 1, .position = held}) && measure({.prompt = kChunk / 2, .from = held}) &&
-        measure({.prompt = kChunk, .from = held}) &&
-        measure({.decodes = 1, .position = held, .prompt = kChunk});
+    const std::array<engine::StepTime, 4> far_back{
+        {{.decodes = 1, .position = held},
+         {.prompt = kChunk / 2, .from = held},
+         {.prompt = kChunk, .from = held},
+         {.decodes = 1, .position = held, .prompt = kChunk}}};
+    for (const engine::StepTime& step : far_back) {
+      if (!measure(step)) break;
+    }
   }
-  llama_memory_clear(memory, false);
+  llama_memory_clear(llama_get_memory(context_.get()), false);
 }
 
 // The best of two or, of short ones, four, for something else may run beside. What a prompt from
