@@ -19,6 +19,7 @@
 #include "app/bench_run.h"
 #include "app/chat_client.h"
 #include "app/config.h"
+#include "app/run_verb.h"
 #include "core/text.h"
 #include "store/folder_lock.h"
 #include "store/usage_view.h"
@@ -254,19 +255,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 int run_bench_command(std::span<const std::string> arguments) {
-  const auto options = parse(arguments);
-  if (!options) {
-    fmt::print(stderr, "lares bench: {}\n", options.error().message);
-    return 2;
-  }
-  if (options->help) {
-    fmt::print("{}", kHelp);
-    return 0;
-  }
-  const auto done = run(*options);
-  if (done) return *done;
-  fmt::print(stderr, "lares bench: {}\n", done.error().message);
-  return done.error().code == Code::Invalid ? 2 : 1;
+  return run_verb("bench", kHelp, parse(arguments), run, Code::Invalid);
 }
 
 }  // namespace lares::app

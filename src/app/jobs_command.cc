@@ -15,6 +15,7 @@
 
 #include "app/chat_client.h"
 #include "app/config.h"
+#include "app/run_verb.h"
 #include "app/table.h"
 #include "core/json.h"
 #include "core/text.h"
@@ -287,20 +288,7 @@ Result<std::string> job_text(std::string_view body) {
 }
 
 int run_jobs_command(std::span<const std::string> arguments) {
-  const auto options = parse(arguments);
-  if (!options) {
-    fmt::print(stderr, "lares jobs: {}\n", options.error().message);
-    return 2;
-  }
-  if (options->help) {
-    fmt::print("{}", kHelp);
-    return 0;
-  }
-  if (const Result<> done = run(*options); !done) {
-    fmt::print(stderr, "lares jobs: {}\n", done.error().message);
-    return done.error().code == Code::Invalid ? 2 : 1;
-  }
-  return 0;
+  return run_verb("jobs", kHelp, parse(arguments), run, Code::Invalid);
 }
 
 }  // namespace lares::app

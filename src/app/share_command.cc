@@ -8,6 +8,7 @@
 
 #include "app/chat_client.h"
 #include "app/config.h"
+#include "app/run_verb.h"
 #include "core/json.h"
 #include "core/text.h"
 #include "store/folder_lock.h"
@@ -79,19 +80,7 @@ Result<> share(const Options& options) {
 }  // namespace
 
 int run_share_command(std::span<const std::string> arguments) {
-  const auto options = parse(arguments);
-  if (!options) {
-    fmt::print(stderr, "lares share: {}\n", options.error().message);
-    return 2;
-  }
-  if (options->help) {
-    fmt::print("{}", kHelp);
-    return 0;
-  }
-  const auto done = share(*options);
-  if (done) return 0;
-  fmt::print(stderr, "lares share: {}\n", done.error().message);
-  return done.error().code == Code::Unavailable ? 2 : 1;
+  return run_verb("share", kHelp, parse(arguments), share, Code::Unavailable);
 }
 
 }  // namespace lares::app

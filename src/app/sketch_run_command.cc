@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "app/chat_client.h"
+#include "app/run_verb.h"
 #include "core/base64.h"
 #include "core/json.h"
 #include "core/text.h"
@@ -178,15 +179,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 int run_sketch_on_server(std::span<const std::string> arguments) {
-  const auto options = parse(arguments);
-  if (!options) {
-    fmt::print(stderr, "lares sketch: {}\n", options.error().message);
-    return 2;
-  }
-  const auto done = run(*options);
-  if (done) return *done;
-  fmt::print(stderr, "lares sketch: {}\n", done.error().message);
-  return done.error().code == Code::Unavailable ? 2 : 1;
+  return run_verb("sketch", "", parse(arguments), run, Code::Unavailable);
 }
 
 }  // namespace lares::app

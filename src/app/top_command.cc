@@ -17,6 +17,7 @@
 
 #include "app/chat_client.h"
 #include "app/config.h"
+#include "app/run_verb.h"
 #include "app/top_screen.h"
 #include "core/text.h"
 #include "store/folder_lock.h"
@@ -202,19 +203,7 @@ Result<int> run(const Options& options) {
 }  // namespace
 
 int run_top_command(std::span<const std::string> arguments) {
-  const auto options = parse(arguments);
-  if (!options) {
-    fmt::print(stderr, "lares top: {}\n", options.error().message);
-    return 2;
-  }
-  if (options->help) {
-    fmt::print("{}", kHelp);
-    return 0;
-  }
-  const auto done = run(*options);
-  if (done) return *done;
-  fmt::print(stderr, "lares top: {}\n", done.error().message);
-  return 1;
+  return run_verb("top", kHelp, parse(arguments), run);
 }
 
 }  // namespace lares::app

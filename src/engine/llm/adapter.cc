@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "engine/llm/backend.h"
@@ -20,6 +22,12 @@ Result<Adapter> load_adapter(llama_model* model, const engine::LoadSpec& spec) {
   return fail(Code::Corrupt,
               fmt::format("{} cannot be used as a LoRA adapter for {}: {}", spec.adapter, spec.path,
                           why.empty() ? "llama.cpp gave no reason" : why));
+}
+
+Bytes adapter_bytes(const engine::LoadSpec& spec) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(spec.adapter, error);
+  return spec.adapter.empty() || error ? Bytes{} : Bytes{static_cast<std::int64_t>(size)};
 }
 
 Result<> use_adapter(llama_context* context, const Adapter& adapter, const engine::LoadSpec& spec) {

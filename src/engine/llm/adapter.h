@@ -21,6 +21,9 @@ using Adapter = std::unique_ptr<llama_adapter_lora, FreeAdapter>;
 // its graphs. Errors: NotFound, Corrupt, naming the file and what does not fit.
 Result<Adapter> load_adapter(llama_model* model, const engine::LoadSpec& spec);
 
+// What it takes beside its base: about its file. 0 without one.
+Bytes adapter_bytes(const engine::LoadSpec& spec);
+
 // Errors: Unsupported.
 Result<> use_adapter(llama_context* context, const Adapter& adapter, const engine::LoadSpec& spec);
 

@@ -78,10 +78,12 @@ class Adapters : public testing::Test {
 };
 
 TEST_F(Adapters, ChangeTheirOwnContextAndNoOther) {
-  ASSERT_TRUE(load(kPlain, ""));
+  const auto base = load(kPlain, "");
+  ASSERT_TRUE(base);
   const auto plain = text_of(kPlain);
   const auto adapted = load(kAdapted, write_adapter("queries.gguf", "qwen3"));
   ASSERT_TRUE(adapted) << adapted.error().message;
+  EXPECT_GE(adapted->compute.count, base->compute.count + 4 * 256 * 4 * 4) << "F32, four matrices";
   const auto other = text_of(kAdapted);
   EXPECT_NE(other, plain);
   EXPECT_EQ(text_of(kPlain), plain);

@@ -90,6 +90,7 @@ Result<> Embedder::make_context(const engine::LoadSpec& spec) {
   if (!context_) return tl::unexpected(load_error(spec.path, backend_error()));
 
   memory_ = memory_of(context_.get());
+  memory_.compute += adapter_bytes(spec);
   width_ = static_cast<std::uint32_t>(llama_model_n_embd_out(model_.get()));
   loaded_.info.embedding = width_;
   loaded_.weights = memory_.weights;

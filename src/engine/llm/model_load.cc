@@ -92,6 +92,7 @@ Result<> Model::make_context(const engine::LoadSpec& spec) {
   if (!context_) return tl::unexpected(load_error(spec.path, backend_error()));
 
   memory_ = memory_of(context_.get());
+  memory_.compute += adapter_bytes(spec);
   loaded_.weights = memory_.weights;
   loaded_.kv = memory_.kv;
   loaded_.compute = memory_.compute;
